@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
+from starlette.types import Scope
 
 from elmo_serve.errors import (
     InvalidRequest,
@@ -38,17 +39,16 @@ _CODES: Final[dict[type[ServiceError], str]] = {
 }
 
 
-def response(
-    error: ServiceError, method: str, path: str, request_id: str, trace_id: str | None = None
-) -> Response:
-    """Return the response for an error of a request with a method to a path."""
+def response(error: ServiceError, scope: Scope) -> Response:
+    """Return the response for an error of a request."""
+    method, path, state = scope["method"], scope["path"], scope["state"]
     if path.startswith(OPENAI):
         return _json(openai_body(error), openai_status(type(error)), error)
     if path.startswith(TEI) or path == "/tei" or (method, path) == ("POST", "/"):
         return _json(tei_body(error), error.status, error)
     if path.startswith(OPEN_INFERENCE):
         return _json({"error": problem_details.encodable(error.detail)}, error.status, error)
-    document = problem_details.problem(error, request_id, trace_id)
+    document = problem_details.problem(error, state["request_id"], state.get("trace_id"))
     return _json(document, error.status, error, problem_details.MEDIA_TYPE)
 
 

@@ -43,27 +43,23 @@ class RequestMetrics:
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is the path of a route, or `UNKNOWN`."""
-        counter, histogram = self._labelled(method, route, status)
+        if route == UNKNOWN:
+            method = "any"
+        elif method not in _METHODS:
+            method = "other"
+        known = self._known.get((method, route, status))
+        if known is None:  # looking labels up takes a lock each time
+            known = self._known[method, route, status] = (
+                self._metrics.http_requests.labels(method, route, str(status)),
+                self._metrics.http_request_duration.labels(route),
+            )
+        counter, histogram = known
         counter.inc()
         histogram.observe(seconds)
 
     def count_unparsed(self, status: int) -> None:
         """Count a request that ended before its head was parsed."""
         self._metrics.http_requests.labels("any", UNKNOWN, str(status)).inc()
-
-    def _labelled(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
-        """Return the metrics with their labels; looking labels up takes a lock each time."""
-        if route == UNKNOWN:
-            method = "any"
-        elif method not in _METHODS:
-            method = "other"
-        known = self._known.get((method, route, status))
-        if known is None:
-            known = self._known[method, route, status] = (
-                self._metrics.http_requests.labels(method, route, str(status)),
-                self._metrics.http_request_duration.labels(route),
-            )
-        return known
 
 
 class RequestContext:

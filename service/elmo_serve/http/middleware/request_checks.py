@@ -10,14 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
     Forbidden,
     MalformedRequest,
-    ServiceError,
     TooLarge,
     Unauthorized,
     Unavailable,
@@ -101,7 +99,7 @@ class RequestChecks:
             known = translated(error, Request(scope))
             if has_started:
                 raise
-            await _response(known, scope)(scope, receive, send)
+            await error_bodies.response(known, scope)(scope, receive, send)
         finally:
             scope["state"]["log_fields"]["request_bytes"] = size
             if is_unread:
@@ -113,11 +111,6 @@ class RequestChecks:
                 f"The body has {size} bytes or more and at most {self._most_bytes} are allowed "
                 "(ELMO_MAX_BODY_BYTES)."
             )
-
-
-def _response(error: ServiceError, scope: Scope) -> Response:
-    request_id, trace_id = scope["state"]["request_id"], scope["state"].get("trace_id")
-    return error_bodies.response(error, scope["method"], scope["path"], request_id, trace_id)
 
 
 def check_head(scope: Scope) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
+from starlette.responses import Response
 
 from elmo_serve.errors import (
     ClientOverShare,
@@ -29,8 +30,12 @@ from tests.support.errors import ERRORS
 BUSY = Overloaded("full", retry_after=2)
 
 
+def answer_to(error: ServiceError, method: str, path: str) -> Response:
+    return response(error, {"method": method, "path": path, "state": {"request_id": "id"}})
+
+
 def body(error: ServiceError, path: str) -> Any:
-    return orjson.loads(response(error, "POST", path, "id").body)
+    return orjson.loads(answer_to(error, "POST", path).body)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def body(error: ServiceError, path: str) -> Any:
     ],
 )
 def test_errors_of_openai(error: ServiceError, status: int, kind: str, code: str) -> None:
-    answer = response(error, "POST", "/v1/embeddings", "id")
+    answer = answer_to(error, "POST", "/v1/embeddings")
 
     assert answer.status_code == status
     found = body(error, "/v1/embeddings")["error"]
@@ -69,23 +74,23 @@ def test_the_field_at_fault_is_the_first_part_of_its_pointer() -> None:
 )
 def test_errors_of_tei(error: ServiceError, kind: str) -> None:
     assert body(error, "/tei/embed") == {"error": error.detail, "error_type": kind}
-    assert response(error, "POST", "/tei/embed", "id").status_code == error.status
+    assert answer_to(error, "POST", "/tei/embed").status_code == error.status
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/tei"), ("GET", "/tei"), ("POST", "/")])
 def test_errors_of_the_base_addresses_of_tei(method: str, path: str) -> None:
-    assert set(orjson.loads(response(BUSY, method, path, "id").body)) == {"error", "error_type"}
+    assert set(orjson.loads(answer_to(BUSY, method, path).body)) == {"error", "error_type"}
 
 
 @pytest.mark.parametrize("path", ["/embed", "/v1", "/teis", "/v2", "/v3/embeddings"])
 def test_other_paths_have_problem_documents(path: str) -> None:
     assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
-    root = response(BUSY, "GET", "/", "id")
+    root = answer_to(BUSY, "GET", "/")
     assert orjson.loads(root.body)["type"].startswith("urn:elmo-serve:error:")
 
 
 def test_errors_of_the_open_inference_protocol() -> None:
-    answer = response(BUSY, "GET", "/v2/models/small", "id")
+    answer = answer_to(BUSY, "GET", "/v2/models/small")
 
     assert answer.status_code == 503
     assert body(BUSY, "/v2/models/small") == {"error": "full"}
@@ -93,7 +98,7 @@ def test_errors_of_the_open_inference_protocol() -> None:
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/tei/embed", "/v2/x"])
 def test_headers_of_an_error_are_sent_in_every_form(path: str) -> None:
-    assert response(BUSY, "POST", path, "id").headers["retry-after"] == "2"
+    assert answer_to(BUSY, "POST", path).headers["retry-after"] == "2"
 
 
 @pytest.mark.parametrize("path", ["/v1/x", "/tei/x", "/v2/x"])
