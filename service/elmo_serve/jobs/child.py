@@ -21,7 +21,7 @@ from elmo_serve.jobs.plan import FitMessage, Fits, NotTrained, Scored, Train, Tr
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
+from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
 from elmo_serve.workers.watchdog import Timeouts
 
 PROCESS_NAME = "elmo-fit"
@@ -100,7 +100,7 @@ def spawner(log: tuple[str, str], niceness: int = NICENESS) -> SpawnFit:
     return lambda file: ChildProcess(PROCESS_NAME, work, log, file, niceness)
 
 
-class FitChild:
+class FitChild(SlotListener[Train]):
     """The process of one job, started again once when it is lost.
 
     Start it early: torch is loaded while the vectors are computed.
@@ -174,9 +174,6 @@ class FitChild:
         self._lost += 1
         if self._lost == _ATTEMPTS:
             self._fail(f"{lost.reason}, the second one of this job")
-
-    def on_restart(self, slot: Slot[Train]) -> None:
-        """Count nothing: the loss is counted."""
 
     def _submit(self) -> None:
         assert self._task is not None

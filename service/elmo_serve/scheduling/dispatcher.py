@@ -283,9 +283,7 @@ class Dispatcher:
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
-        running = self._running.pop(batch.id)
-        if self.traced:
-            self._note_traced(running, slot)
+        running = self._ended(batch, slot)
         self.throughput.add(
             batch.tokens,
             slot.seconds,
@@ -297,8 +295,11 @@ class Dispatcher:
         finally:  # a fault of the next batch must not lose the results of this one
             self._answer(running, done, slot)
 
-    def _note_traced(self, running: RunningBatch, slot: WorkerSlot) -> None:
-        """Note a batch in the traces of the sampled requests that waited for it."""
+    def _ended(self, batch: Batch, slot: WorkerSlot) -> RunningBatch:
+        """Return a batch that has ended; note it in the traces of the requests that are sampled."""
+        running = self._running.pop(batch.id)
+        if not self.traced:
+            return running
         waiting = (request.trace for job in running.jobs for request, _ in job.waiting)
         traces = tuple({trace: None for trace in waiting if trace is not None})
         attributes: dict[str, str | int] = {
@@ -309,9 +310,10 @@ class Dispatcher:
             "elmo.batch.padded_tokens": running.batch.padded_tokens,
         }
         now = self._clock.now()
-        batch = Part("batch", now - slot.seconds, now, attributes, traces)
+        part = Part("batch", now - slot.seconds, now, attributes, traces)
         for trace in traces:
-            trace.parts.append(batch)
+            trace.parts.append(part)
+        return running
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
         self._batch_duration.labels(self.model, slot.labels["device"]).observe(slot.seconds)
@@ -329,9 +331,7 @@ class Dispatcher:
 
     def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """Run the halves of a batch that raised, until the sentence that raises is alone."""
-        running = self._running.pop(batch.id)
-        if self.traced:
-            self._note_traced(running, slot)
+        running = self._ended(batch, slot)
         jobs = list(running.jobs)
         if len(jobs) > 1:
             _log.warning(

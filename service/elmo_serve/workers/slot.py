@@ -110,7 +110,8 @@ class SlotListener(Protocol[TaskT]):
         """Handle the end of the child. The next one is scheduled."""
 
     def on_restart(self, slot: Slot[TaskT]) -> None:
-        """Handle that the next child is about to start."""
+        """Handle that the next child is about to start; by default its loss is all that counts."""
+        return
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from elmo_serve.errors import ServiceError, Unavailable
 from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part, work
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
-from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
+from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 if TYPE_CHECKING:  # the processes import this module, keep no metrics and receive no bodies
@@ -62,7 +62,7 @@ class Pending:
             self.future.set_result(message)
 
 
-class HelperPool:
+class HelperPool(SlotListener[Pending]):
     """A few processes for one kind of functions, and the calls that wait for one of them.
 
     Calls wait in two queues, each first in, first out. `make` makes other processes.
@@ -185,9 +185,6 @@ class HelperPool:
                 slot.finish().finish(message)
                 _hurry(slot)
         self.dispatch()
-
-    def on_restart(self, slot: Slot[Pending]) -> None:
-        """Count nothing: the loss is counted."""
 
     def on_lost(self, slot: Slot[Pending], lost: LostTasks[Pending]) -> None:
         """Count the loss of a process, and queue its calls again.
