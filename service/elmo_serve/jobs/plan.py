@@ -94,7 +94,9 @@ class FitRequest:
             lengths=[len(sentence) for sentence in sentences],
             row_kinds=self.row_kinds,
             example_of=self.example_of,
-            request=self._packed(),
+            # Smaller than its body: a waiting job keeps it. It crosses from one process of this
+            # server to another, as a message does.
+            request=zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL), level=1),
         )
 
     @classmethod
@@ -107,13 +109,6 @@ class FitRequest:
     def row_offsets(self) -> list[int]:
         """The row of the vector file at which each sentence begins, and the number of rows."""
         return row_offsets_of([len(each) for each in self.train.sentences], self.row_kinds)
-
-    def _packed(self) -> bytes:
-        """Return the request as bytes, which are smaller than its body: a waiting job keeps them.
-
-        It crosses from one process of this server to another, as a message does.
-        """
-        return zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL), level=1)
 
     def row_of(self, offsets: Sequence[int], place: Place) -> int:
         """Return the row of a place in the vector file."""

@@ -39,7 +39,8 @@ def texts(arrays: Iterable[NDArray[Any]]) -> Iterator[bytes]:
     for index, array in enumerate(arrays):
         if index:
             yield b","
-        yield _text(array) if array.size else orjson.dumps(array.tolist())
+        plain = array if array.size else array.tolist()
+        yield orjson.dumps(plain, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def embedding_objects(texts: Iterable[bytes], first: int) -> Iterator[bytes]:
@@ -83,10 +84,6 @@ def decode(data: bytes) -> list[NDArray[Any]]:
             array = array.reshape(*array.shape[:-1], 0, body["dimension"])
         arrays.append(array)
     return arrays
-
-
-def _text(array: NDArray[Any]) -> bytes:
-    return orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 ENCODER = Encoder(MEDIA_TYPES["json"], encode, decode, MEMORY_FACTOR)
