@@ -20,18 +20,10 @@ from elmo_client.errors import CannotSend
 from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
 from elmo_client.job import Job
 from elmo_client.keywords import named_keywords
-from elmo_client.results import (
-    EmbeddedProtein,
-    EmbeddedText,
-    Vectors,
-)
+from elmo_client.results import EmbeddedProtein, EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
-from elmo_client.transport.requests import (
-    FitOptions,
-    Kind,
-    checked_records,
-)
+from elmo_client.transport.requests import FitOptions, Kind, checked_records
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
 from elmo_client.transport.token_warning import Answer, WarnOnce, keep_warnings, warn

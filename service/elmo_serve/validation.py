@@ -9,12 +9,7 @@ from pydantic_core import ErrorDetails
 
 from elmo_model.errors import SHOWN_CHARACTERS, shown
 from elmo_model.network.task import TASK_NAME_RULE
-from elmo_serve.errors import (
-    FieldError,
-    InvalidRequest,
-    MalformedBody,
-    pointer,
-)
+from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer
 from elmo_serve.tasks.schema import ALLOWED, TAGS
 
 _MOST_FAULTS: Final = 20

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_serve.token_warnings import (
-    BILM_TOKEN_LIMIT,
-    MOST_LISTED,
-    TokenLimit,
-    TokenWarnings,
-)
+from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, MOST_LISTED, TokenLimit, TokenWarnings
 
 CHARACTERS = st.sampled_from("ab .,\t\u00a0\u3000é東\U0001f469\x07")
 TOKENS = st.lists(st.text(CHARACTERS, max_size=70), max_size=8)

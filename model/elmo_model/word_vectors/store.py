@@ -28,13 +28,7 @@ from elmo_model.word_vectors.formats import (
     read_text,
     read_word2vec,
 )
-from elmo_model.word_vectors.look_up import (
-    FACTS,
-    VECTORS,
-    VERSION,
-    WordVectorsInfo,
-    hash_of,
-)
+from elmo_model.word_vectors.look_up import FACTS, VECTORS, VERSION, WordVectorsInfo, hash_of
 
 _READERS: Final[Mapping[str, Callable[[Source], Words]]] = {
     "safetensors": read_tensors,

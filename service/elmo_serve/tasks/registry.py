@@ -18,13 +18,7 @@ from elmo_model.errors import shown
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.locks import locked_file
 from elmo_model.network.task import TASK_NAME, Task
-from elmo_serve.errors import (
-    Conflict,
-    RequestError,
-    ServiceError,
-    Unavailable,
-    UnknownTask,
-)
+from elmo_serve.errors import Conflict, RequestError, ServiceError, Unavailable, UnknownTask
 from elmo_serve.settings import variable
 from elmo_serve.tasks.file import ForeignTaskError, TaskOwner, check, encode, load
 

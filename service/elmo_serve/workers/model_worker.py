@@ -21,14 +21,7 @@ from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import NAMED
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
-from elmo_serve.workers.messages import (
-    Batch,
-    Done,
-    Drop,
-    Failed,
-    Message,
-    ModelInfo,
-)
+from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo
 from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Bytes, view
 from elmo_serve.workers.vectors import (

@@ -8,15 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.messages import (
-    Batch,
-    Done,
-    Failed,
-    LoadFailed,
-    Message,
-    ModelInfo,
-    Ready,
-)
+from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
 from elmo_serve.workers.slot import LostTasks, Slot, SlotSpec
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 

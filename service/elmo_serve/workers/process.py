@@ -21,12 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmo_serve.workers.shared_memory import (
-    Bytes,
-    Segment,
-    SegmentHandle,
-    map_descriptor,
-)
+from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, map_descriptor
 
 _EXIT_GRACE_SECONDS = 5.0
 """Seconds from the end of the channel to SIGKILL; a larger value delays the end of the server."""

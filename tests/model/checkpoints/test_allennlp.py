@@ -18,13 +18,7 @@ from elmo_model.models.catalogue import CATALOGUE, options_of_weights
 from elmo_model.models.published import Member
 from elmo_model.network.elmo import Elmo
 from tests.support import golden
-from tests.support.checkpoints import (
-    poisoned,
-    read_pair,
-    with_dataset,
-    with_row_zero,
-    write_pair,
-)
+from tests.support.checkpoints import poisoned, read_pair, with_dataset, with_row_zero, write_pair
 
 CELL0 = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 

@@ -9,11 +9,7 @@ from elmo_model.models.opening import open_model
 from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.store import store_folder
-from elmo_model.word_vectors.token_layer import (
-    most_frequent,
-    token_vectors,
-    write_token_layer,
-)
+from elmo_model.word_vectors.token_layer import most_frequent, token_vectors, write_token_layer
 from tests.support.servers import SMALL
 
 WORDS = ["the", "naïve", "cat"]

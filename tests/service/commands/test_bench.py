@@ -15,13 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import elmo
-from tests.support.scripted_server import (
-    ScriptedServer,
-    correct,
-    hang_up,
-    refuse,
-    scripted_server,
-)
+from tests.support.scripted_server import ScriptedServer, correct, hang_up, refuse, scripted_server
 from tests.support.servers import Running, free_port
 
 HEARS_SIGINT = """

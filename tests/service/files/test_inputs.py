@@ -12,14 +12,7 @@ import pytest
 from elmo_model.errors import ElmoError
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.tokenizers import tokenizer
-from elmo_serve.files.inputs import (
-    INPUTS,
-    SPLIT,
-    FileError,
-    Sentence,
-    input_format,
-    split_line,
-)
+from elmo_serve.files.inputs import INPUTS, SPLIT, FileError, Sentence, input_format, split_line
 from tests.support.embedding_runs import close, done, layers_of, refused
 
 

@@ -15,17 +15,7 @@ from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.messages import Batch, Drop
 from elmo_serve.workers.shared_memory import Segment
 from elmo_serve.workers.watchdog import Timeouts
-from tests.support.engines import (
-    ALL,
-    MIX,
-    TOP,
-    bench,
-    check,
-    made_of,
-    same_length,
-    turns,
-    until,
-)
+from tests.support.engines import ALL, MIX, TOP, bench, check, made_of, same_length, turns, until
 from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time
 

@@ -9,15 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.messages import (
-    Batch,
-    Done,
-    Failed,
-    LoadFailed,
-    Message,
-    ModelInfo,
-    Ready,
-)
+from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import LONGEST_OUTAGE_DELAY, MAX_FAILED_STARTS, SlotSpec

@@ -5,12 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from elmo_serve.errors import (
-    ClientOverShare,
-    Conflict,
-    Overloaded,
-    UnknownJob,
-)
+from elmo_serve.errors import ClientOverShare, Conflict, Overloaded, UnknownJob
 from elmo_serve.http import headers
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.routes.tasks import Name, check_name

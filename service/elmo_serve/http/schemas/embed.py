@@ -2,15 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    FailFast,
-    Field,
-    Strict,
-    Tag,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Strict, Tag
 
 from elmo_serve.http.schemas.text import (
     OFFSETS_TEXT,
