@@ -72,7 +72,8 @@ class Selection:
         if len(exclusive) > 1:
             raise CannotSend(f"{' and '.join(exclusive)} are given; give at most one of them")
         layers, mix = members.get("layers"), members.get("mix")
-        layer_count = None if layers in ("all", "concat") or not exclusive else 1
+        is_every = isinstance(layers, str) and layers in ("all", "concat")
+        layer_count = None if is_every or not exclusive else 1
         if isinstance(layers, Integral) and not isinstance(layers, bool):
             members["layers"] = int(layers)  # a NumPy scalar as well, which JSON cannot hold
         elif layers is not None and not isinstance(layers, str):

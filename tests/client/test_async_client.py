@@ -47,6 +47,16 @@ def test_a_client_belongs_to_one_event_loop(scripted: ScriptedServer) -> None:
         first.run(client.close())
 
 
+async def test_a_closed_client_says_so(scripted: ScriptedServer) -> None:
+    client = AsyncClient(scripted.url)
+    await client.info()
+    await client.close()
+    await client.close()
+
+    with pytest.raises(Unreachable, match=r"^the client is closed$"):
+        await client.embed([["a"]])
+
+
 async def test_a_cancelled_call_leaves_no_task_and_no_connection(scripted: ScriptedServer) -> None:
     gate = threading.Event()
     scripted.script = [after(gate)] * 4

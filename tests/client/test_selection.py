@@ -29,6 +29,7 @@ def selected(**options: Any) -> Selection:
             5 * 8 * 4,
         ),
         ({"layers": np.array([1])}, {"layers": [1]}, 5 * 8 * 4),
+        ({"layers": np.array([0, 2])}, {"layers": [0, 2]}, 2 * 5 * 8 * 4),
         ({"task": "ner", "dtype": "float16"}, {"task": "ner"}, 5 * 8 * 2),
         ({"dtype": np.float16}, {"dtype": "float16"}, 3 * 5 * 8 * 2),
         ({"dtype": np.dtype("float32")}, {"dtype": "float32"}, 3 * 5 * 8 * 4),

@@ -174,6 +174,8 @@ class Session:
         `first` is the number of its first sentence, for the error.
         """
         self._check_loop()
+        if self._http.is_closed:
+            raise Unreachable("the client is closed")
         attempts = Attempts(self._patience_seconds)
         while True:
             outcome = await self._attempt(call)

@@ -56,8 +56,8 @@ async def keep_warnings(
 
 
 def _level() -> int:
-    """Return the `stacklevel` for the caller: the nearest frame outside of these packages."""
-    frame, level, own = sys._getframe(1), 1, ("elmo_client.", "elmo_serve.")
+    """Return the `stacklevel` for the caller: the nearest frame that is not of these packages."""
+    frame, level, own = sys._getframe(1), 1, ("elmo_client.", "elmo_serve.", "sklearn.")
     while frame.f_globals.get("__name__", "").startswith(own) and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     return level

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elmo_model.errors import OptionError
 from elmo_model.files.atomic import write_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
@@ -98,7 +99,7 @@ def _encode(command: FitCommand, encoder: Encoder, train: Examples) -> Iterator[
         yield compute
         return
     if command.options.layer_norm:
-        raise FitError(
+        raise OptionError(
             f"{command.vectors}: layer norm counts the boundary tokens, which the file lacks; "
             "fit without --vectors"
         )

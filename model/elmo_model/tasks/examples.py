@@ -64,7 +64,7 @@ class Examples:
         for number, (tokens, tags) in enumerate(tagged):
             if len(tokens) != len(tags):
                 raise FitError(
-                    f"sentence {number + 1} has {len(tokens)} tokens and {len(tags)} labels, "
+                    f"sentence {number} has {len(tokens)} tokens and {len(tags)} labels, "
                     "expected one label a token"
                 )
             sentences.append(tuple(tokens))

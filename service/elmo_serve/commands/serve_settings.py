@@ -25,7 +25,7 @@ from elmo_serve.tasks.folder import open_folder
 from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"
-"""The key that the commands send to a server. It is no setting, and no mistake."""
+"""The key that the commands send to a server."""
 _FORMER: Final = {"devices": ["--devices"]}  # means the same for one more release
 
 
@@ -131,7 +131,9 @@ def with_word_vectors(settings: Settings, called: str = variable("word_vectors")
 def _warn_of_misspelt_variables() -> None:
     known = [variable(name) for name in Settings.model_fields]
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in (*known, _KEY):
+        if name == _KEY and not any(os.environ.get(each) for each in known if _KEY in each):
+            tell(f"{_KEY} is the key that a client sends; the server's keys are {_KEY}S")
+        elif name.startswith(PREFIX) and name not in (*known, _KEY):
             # Only a near miss is named: Kubernetes sets ELMO_SERVICE_HOST and the like by itself.
             for meant in difflib.get_close_matches(name, known, n=1, cutoff=0.85):
                 tell(f"{name} is no setting; did you mean {meant}?")

@@ -18,7 +18,7 @@ from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import encode_by, features_of
 from elmo_model.tasks.fitter import FitOptions, fit_once
-from elmo_serve.estimators.vectorizer import network_of, tokens_of
+from elmo_serve.estimators.vectorizer import network_of, tokens_of, warned
 
 _MISSING = ("None", "nan", "<NA>", "NaT")  # the texts of None and of the NaN of NumPy and pandas
 
@@ -142,7 +142,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _tokens(self, sentences: Any) -> list[list[str]]:
         network = network_of(self.model, self.precision)
-        return tokens_of(sentences, network.tokenizer(self.tokenizer))
+        return warned(tokens_of(sentences, network.tokenizer(self.tokenizer)))
 
 
 def _seed(random_state: Any) -> int:

@@ -17,11 +17,11 @@ import termios
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from h11 import IDLE, SEND_RESPONSE, LocalProtocolError
+from h11 import IDLE, SEND_RESPONSE
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from elmo_serve.errors import RequestTimeout, Unavailable
+from elmo_serve.errors import MalformedRequest, RequestTimeout, ServiceError, Unavailable
 from elmo_serve.http.errors.problem_details import raw_response
 from elmo_serve.http.load_shedding import EarlyRefusal
 
@@ -126,16 +126,28 @@ class ConnectionFactory:
     def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.BaseProtocol:
         """Return uvicorn's h11 protocol inside a `LimitedConnection`."""
         connection = LimitedConnection(self)
-        connection.protocol = _Http11(app_state={**app_state, _STATE: connection}, **given)
+        connection.protocol = Http11(app_state={**app_state, _STATE: connection}, **given)
         return connection
 
 
-class _Http11(H11Protocol):
+class Http11(H11Protocol):
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing: uvicorn's two warnings advise to install a WebSocket library.
 
         `Upgrade` is ignored on purpose; Java's client asks for h2c in each request.
         """
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are no HTTP as other errors, in place of uvicorn's text."""
+        self.refuse(MalformedRequest("What was sent is not HTTP/1.1."))
+
+    def refuse(self, error: ServiceError) -> None:
+        """Answer with an error and close; break off a response that has begun."""
+        if self.conn.our_state in (IDLE, SEND_RESPONSE):
+            self.transport.write(raw_response(error, os.urandom(16).hex(), closes=True))
+            self.transport.close()
+        else:
+            self.transport.abort()
 
 
 class LimitedConnection(asyncio.BufferedProtocol):
@@ -145,7 +157,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
     end of each request, because only a parser could tell them from the bytes.
     """
 
-    protocol: H11Protocol
+    protocol: Http11
 
     def __init__(self, factory: ConnectionFactory) -> None:
         self.is_surplus = False
@@ -203,8 +215,6 @@ class LimitedConnection(asyncio.BufferedProtocol):
         self._has_sent = True
         try:
             self.protocol.data_received(data)
-        except LocalProtocolError:  # malformed bytes after a response that has ended
-            self._transport.abort()
         except MemoryError:
             self._refuse_for_memory()
         if self._requests:
@@ -271,12 +281,8 @@ class LimitedConnection(asyncio.BufferedProtocol):
     def _refuse_for_memory(self) -> None:
         """Answer 503 and close: the parser may have lost bytes of the request."""
         _log.error("no memory for the bytes of a request")
-        if self.protocol.conn.our_state in (IDLE, SEND_RESPONSE):
-            self._transport.write(raw_response(_NO_MEMORY, os.urandom(16).hex(), closes=True))
-            self._transport.close()
-            self._expect_reading()
-        else:  # a response has begun: its end must be missed
-            self._transport.abort()
+        self.protocol.refuse(_NO_MEMORY)
+        self._expect_reading()
 
     # Timers
 

@@ -131,7 +131,7 @@ def test_a_secret_never_reaches_the_terminal() -> None:
 
 
 def test_a_misspelt_variable_is_named_with_the_one_that_was_meant() -> None:
-    others = {"ELMO_SERVICE_HOST": "10.0.0.1", "ELMO_API_KEY": "sesame"}
+    others = {"ELMO_SERVICE_HOST": "10.0.0.1", "ELMO_API_KEY": "sesame", "ELMO_API_KEYS": "a"}
 
     result = elmo("serve", "--port=x", ELMO_PROT="1", **others)
 
@@ -139,6 +139,14 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant() -> None:
         "elmo: ELMO_PROT is no setting; did you mean ELMO_PORT?"
     )
     assert not any(name in result.stderr for name in others)
+
+
+def test_the_key_of_a_client_is_not_taken_for_that_of_a_server() -> None:
+    told = elmo("serve", "--port=x", ELMO_API_KEY="sesame").stderr.splitlines()[0]
+
+    assert told == (
+        "elmo: ELMO_API_KEY is the key that a client sends; the server's keys are ELMO_API_KEYS"
+    )
 
 
 def test_a_removed_setting_is_named_with_what_happened_and_does_not_stop_the_start() -> None:

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-from elmo_client import RequestRefused
+from elmo_client import RequestRefused, TokenWarning
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter
@@ -63,6 +63,23 @@ def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
     assert cross_val_score(pipeline, SENTENCES, LABELS, cv=2).shape == (2,)
     grid = {"elmovectorizer__layers": ["top", "average", 0]}
     assert GridSearchCV(pipeline, grid, cv=2).fit(SENTENCES, LABELS).best_score_ > 0.5
+
+
+def test_no_sentence_has_no_row_of_the_same_width(server: Running) -> None:
+    for vectorizer in (LOCAL, ElmoVectorizer(server.url, layers="concat")):
+        assert vectorizer.transform([]).shape == (0, vectorizer.transform([["a"]]).shape[1])
+
+
+def test_white_space_in_a_token_is_warned_of_at_the_line_of_the_call(server: Running) -> None:
+    sentences = [["a", "b"], ["a b"]]
+    for use in (
+        lambda: LOCAL.fit_transform(sentences),
+        lambda: ElmoVectorizer(server.url).fit_transform(sentences),
+        lambda: TaskFitter(str(SMALL), rounds=1, validation=0.5).fit(sentences * 4, ["x", "y"] * 4),
+    ):
+        with pytest.warns(TokenWarning, match=r"^sentence 1: 'a b' has white space ins") as found:
+            use()
+        assert [each.filename for each in found] == [__file__]
 
 
 def test_a_server_gives_the_same_vectors(server: Running) -> None:

@@ -207,9 +207,10 @@ def test_ambiguous_requests_are_refused_and_closed(
     with connected(server) as connection:
         connection.sendall(request_head)
 
-        found = statuses(read(connection))
+        response = read(connection)
 
-    assert found in ([status], [400])
+    assert statuses(response) in ([status], [400])
+    assert (b"application/problem+json" in response) == (status != 200)
 
 
 def test_a_half_closed_client_counts_as_gone(server: Running) -> None:

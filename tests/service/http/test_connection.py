@@ -10,7 +10,7 @@ import h11
 import pytest
 import uvicorn
 
-from elmo_serve.http.connection import ConnectionFactory, LimitedConnection, connection_of
+from elmo_serve.http.connection import ConnectionFactory, Http11, LimitedConnection, connection_of
 from elmo_serve.http.load_shedding import EarlyRefusal, LoadShedder
 
 ROOT = Path(__file__).parents[3]
@@ -68,7 +68,11 @@ class NoMemory:
         self.conn = self
         self.our_state = state
 
-    def connection_made(self, transport: asyncio.Transport) -> None: ...
+    refuse = Http11.refuse
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+
     def connection_lost(self, exc: Exception | None) -> None: ...
     def data_received(self, data: bytes) -> None:
         raise MemoryError
