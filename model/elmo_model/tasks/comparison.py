@@ -157,7 +157,7 @@ def split(examples: Examples, validation: float, seed: int) -> tuple[list[int], 
     held_groups = {distinct[number] for number in drawn}
     held = [number for number, group in enumerate(groups) if group in held_groups]
     kept = [number for number, group in enumerate(groups) if group not in held_groups]
-    left = f"validation {validation:g} leaves {len(kept)} of {len(groups)} examples to learn from"
+    left = f"validation {validation:g} leaves {len(distinct) - count} of {len(distinct)} sentences"
     examples.take(kept).check(left)
     return kept, held
 

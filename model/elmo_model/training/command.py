@@ -162,8 +162,10 @@ def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
     if options.heldout is None:
         output().print("Without --heldout no perplexity is measured", markup=False)
         return []
-    sentences = sentences_of(options.heldout)
-    return list(islice(sentences, options.heldout_sentences))
+    sentences = list(islice(sentences_of(options.heldout), options.heldout_sentences))
+    if not sentences:
+        raise TrainingError(f"{options.heldout}: holds no sentence, expected one or more")
+    return sentences
 
 
 def _report(outcome: Outcome, folder: Folder) -> None:

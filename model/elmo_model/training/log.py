@@ -80,7 +80,7 @@ class Figures:
             "loss_forward": forward,
             "loss_backward": backward,
         }
-        if recipe.keep_vectors and step > recipe.softmax_steps:
+        if recipe.keep_vectors:
             return values  # the loss is a distance
         return {
             **values,

@@ -68,6 +68,8 @@ class TrainOptions:
             for name in ("shape", "cell", "projection"):
                 if getattr(self, name) is not None:
                     raise OptionError(f"--weights and --{name}: expected only one of them")
+            if self.overrides.get("keep_vectors") and self.overrides.get("softmax_steps"):
+                raise OptionError("--keep-vectors and --softmax-steps: expected only one of them")
         elif steps := self.overrides.get("softmax_steps"):
             raise OptionError(f"--softmax-steps is {steps} without --weights, expected both or 0")
         elif self.overrides.get("keep_vectors"):
@@ -138,7 +140,7 @@ class TrainOptions:
 
     def _recipe(self, words: int) -> Recipe:
         recipe = replace(RECIPES[self.recipe], **self.overrides)
-        if self.softmax == "full" or not recipe.trains_softmax:
+        if self.softmax == "full" or recipe.keep_vectors:
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:
             raise OptionError(

@@ -36,7 +36,7 @@ class Recipe:
       knows nothing do not reach trained weights (Kumar et al. 2022, for classifiers). They
       follow the schedule, which falls at their end, and begins again behind them.
     - `keep_vectors` trains the LSTMs of a network to keep their vectors instead of predicting
-      words, after `softmax_steps`: the loss is the distance to the vectors of the first weights.
+      words: the loss is the distance to the vectors of the first weights.
     - `recurrent_noise` is the standard deviation of the noise that is added to the output of every
       LSTM where the next step reads it; 0 for none. Without it Muon trains networks that amplify
       rounding from token to token (`elmo evaluate --stability`).
@@ -74,11 +74,6 @@ class Recipe:
     def tokens_per_step(self) -> int:
         """Return the tokens that a step reads in each direction."""
         return self.rows * self.unroll
-
-    @property
-    def trains_softmax(self) -> bool:
-        """Return whether any step trains the softmax, which is otherwise not exported."""
-        return not self.keep_vectors or self.softmax_steps > 0
 
     def steps_of(self, pairs: int) -> int:
         """Return the full batches that `pairs` predictions a direction fill in all epochs."""

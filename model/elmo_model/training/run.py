@@ -114,7 +114,7 @@ class Folder:
         known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
         del given["name"]  # by default that of the folder, which may be renamed
-        if not plan.recipe.trains_softmax:
+        if plan.recipe.keep_vectors:
             del given["recipe.samples"]  # decides nothing
         path = latest(self.snapshots)
         done = 0 if path is None else step_of(path)
@@ -160,7 +160,7 @@ class Folder:
         path = self.path / native.RUN_FILE
         native.save(elmo, path)
         beside, layer = path.with_suffix(softmax.ENDING), model.softmax
-        if plan.recipe.trains_softmax:
+        if not plan.recipe.keep_vectors:
             kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
             softmax.save(kept, beside, number, torch.float32)
         else:
@@ -192,7 +192,7 @@ def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary]:
     Raises TrainingError if there is none, or if the run trains no softmax.
     """
     plan = folder.read_plan()
-    if not plan.recipe.trains_softmax:
+    if plan.recipe.keep_vectors:
         raise TrainingError(
             f"{folder.path}: has no softmax with its vocabulary: it was trained with "
             f"--keep-vectors; expected a run without"

@@ -195,7 +195,7 @@ class Trainer:
         if log is None:
             return
         model, figures = self._average.model, {}
-        if self._plan.recipe.trains_softmax:
+        if not self._plan.recipe.keep_vectors:
             found = per_token(model, self._vocabulary, heldout)
             shows.report(f"held-out perplexity {found.both:.2f}")
             figures = {

@@ -107,8 +107,10 @@ class Options:
     def english_fault(self) -> str:
         """The message for FASTA where no model is named."""
         wanted = "name a --model of proteins, such as seqvec"
-        has = "is" if self.is_fasta else "holds"
-        return f"{self.input} {has} FASTA, and {DEFAULT_MODEL} reads English: {wanted}"
+        subject = f"{self.input} {'is' if self.is_fasta else 'holds'} FASTA"
+        if self.output_format in LAYOUTS and input_format(self.input) != "fasta":
+            subject = f"{self.output_format} is a layout of proteins"
+        return f"{subject}, and {DEFAULT_MODEL} reads English: {wanted}"
 
     @property
     def holds_fasta(self) -> bool:

@@ -10,11 +10,18 @@ from pathlib import Path
 import click
 import orjson
 
-from elmo_model.models.catalogue import tokenization
+from elmo_model.models.catalogue import (
+    BUILT_IN,
+    canonical,
+    path_fault,
+    published_model,
+    tokenization,
+)
 from elmo_model.text.files import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import json_option, model_option, tokenizer_option
+from elmo_serve.commands.terminal import fail
 
 
 @click.command()
@@ -40,6 +47,9 @@ def tokenize(
       $ elmo tokenize text.txt > sentences.txt
       $ echo "It can't rain." | elmo tokenize --tokenizer moses --json
     """
+    is_name = canonical(model) in BUILT_IN or published_model(model) is not None
+    if not is_name and "/" not in model and (fault := path_fault(model)) is not None:
+        fail(fault, code=1)
     own, usual_language = tokenization(model, model)
     split = tokenizer_of(tokenizer or own, language or usual_language)
     for text, found in split_lines(input, split):

@@ -99,8 +99,8 @@ def test_bad_examples_end_the_command_with_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "code", "fault"),
     [
-        (("--validation", 0.5), 1, "validation 0.5 leaves 1 of 2 examples to learn from: every "),
-        (("--validation", 0.9), 1, "validation 0.9 leaves 0 of 2 examples to learn from: holds no"),
+        (("--validation", 0.5), 1, "validation 0.5 leaves 1 of 2 sentences: every "),
+        (("--validation", 0.9), 1, "validation 0.9 leaves 0 of 2 sentences: holds no"),
         (("--validation", 1.5), 2, "validation is 1.5, expected above 0 and below 1"),
         (("--seeds", 0), 2, "seeds is 0, expected an integer of 1 or more"),
     ],

@@ -39,6 +39,13 @@ def test_the_variable_of_the_model_counts_as_for_embed(monkeypatch: pytest.Monke
     assert tokenize().stdout.splitlines()[0] == "It can 't rain ."
 
 
+def test_a_misspelt_name_is_refused() -> None:
+    result = tokenize("--model", "seqevc")
+
+    assert result.exit_code == 1
+    assert "seqevc: does not exist; did you mean seqvec?" in result.stderr
+
+
 def test_json_has_offsets(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a  b\n", encoding="utf-8")
     result = tokenize(str(tmp_path / "in.txt"), "--json")

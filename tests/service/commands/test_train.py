@@ -228,6 +228,10 @@ def test_the_help_shows_the_shapes_and_the_defaults_of_both_recipes() -> None:
     [
         (("--weights", "random-small", "--cell", 8), "--weights and --cell: expected only one"),
         (("--steps", 3, "--tokens", 5), "--steps and --tokens: expected only one of them"),
+        (
+            ("--weights", "random-small", "--keep-vectors", "--softmax-steps", 5),
+            "--keep-vectors and --softmax-steps: expected only one of them",
+        ),
         (("--keep-vectors",), "--keep-vectors without --weights, expected both or neither"),
     ],
 )
@@ -255,6 +259,15 @@ def test_a_file_that_is_missing_is_found_before_the_text_is_read(
 
     assert refused.exit_code == 2 and f"'{option}': File" in refused.stderr, refused.output
     assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_text_to_measure_on_is_refused(tmp_path: Path, small: list[object]) -> None:
+    (empty := tmp_path / "empty.txt").touch()
+
+    refused = elmo("train", tmp_path / "run", *small, "--steps", 1, "--heldout", empty)
+
+    assert refused.exit_code == 1
+    assert refused.stderr == f"elmo: {empty}: holds no sentence, expected one or more\n"
 
 
 def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: list[object]) -> None:
