@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from elmo_serve.http.media_types import ENCODERS
+from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running
 
 pytestmark = [
@@ -39,3 +40,14 @@ def test_a_service_on_the_device_answers_the_published_vectors(
         for number, found in zip(numbers, ENCODERS[NPZ].decode(answer.content), strict=True):
             name = next(name for name in expected if name.endswith(f"_s{number}_full"))
             np.testing.assert_allclose(found, expected[name][:, 1:-1], rtol=0, atol=tolerance)
+
+
+def test_a_fit_and_a_look_compute_on_the_device(tmp_path: Path) -> None:
+    (train := tmp_path / "train.txt").write_text("a X\nb Y\n\na X\nb Y\n\na X\nb Y\n")
+    fit = ("fit", "t", "--kind", "token", "--train", train, "--out", tmp_path, "--model", SMALL)
+    look = ("look", "a bank", "the bank", "--model", SMALL, "--json")
+
+    assert elmo(*fit, "--device", "cuda").exit_code == 0
+    here, there = (elmo(*look, "--device", device) for device in ("cpu", "cuda"))
+    pairs = [json.loads(each.stdout)["pairs"]["1 and 2"] for each in (here, there)]
+    assert pairs[1] == pytest.approx(pairs[0], abs=1e-4)  # products in another order

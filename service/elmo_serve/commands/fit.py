@@ -20,6 +20,7 @@ from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
     api_key_option,
+    device_option,
     model_of_server,
     model_option,
     precision_option,
@@ -71,6 +72,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--layer-norm", is_flag=True, help="Normalise each layer over its sentence first.")
 @click.option("--l2-weights", default=0.001, show_default=True, help="Penalty on the weights s.")
 @click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")
+@device_option()
 @precision_option()
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
 @server_option("Fit on this server, which then serves the task.")
@@ -94,16 +96,17 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
     if server is not None:
-        refuse_given(WITH_SERVER, "out", "precision", "force", "vectors", "word_vectors")
+        refuse_given(WITH_SERVER, "out", "device", "precision", "force", "vectors", "word_vectors")
         with steps() as step:
             click.echo(_fitted_on_server(server, api_key, name, own, values, step))
         return
     if values["out"] is None:
         fail("--out or --server is required: where the task is kept", code=2)
     from elmo_model.tasks import command
+    from elmo_serve.models.opening import place_of
 
     options = command.FitOptions(**own)
-    values["model"] = resolve_model(values["model"])
+    values |= {"model": resolve_model(values["model"]), "device": place_of(values["device"])}
     if values["word_vectors"] is not None:
         values["word_vectors"] = word_vector_map(values["word_vectors"])
     with steps() as step:

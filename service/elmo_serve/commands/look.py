@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,19 @@ import orjson
 from elmo_model.files.atomic import write_bytes
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
+    WITH_SERVER,
     api_key_option,
+    device_option,
     json_option,
     model_of_server,
     model_option,
+    refuse_given,
     server_option,
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.removed import removed_option
-from elmo_serve.commands.terminal import show, steps
+from elmo_serve.commands.terminal import show, steps, tell
 from elmo_serve.files.connected import connected
 
 _PATIENCE_SECONDS = 5.0
@@ -37,6 +41,7 @@ _PATIENCE_SECONDS = 5.0
 @tokenizer_option()
 @click.option("--raw", is_flag=True, help="Do not subtract the mean of each layer.")
 @click.option("--svg", type=Path, metavar="FILE", help="Write the picture.")
+@device_option()
 @json_option()
 def look(
     texts: tuple[str, ...], word: str | None, raw: bool, svg: Path | None, **options: Any
@@ -54,16 +59,21 @@ def look(
       $ elmo look "It rains." "It pours." --server http://localhost:8000
     """
     from elmo_serve.look import uses
+    from elmo_serve.models.opening import open_network
 
     tokenizer, url, key = options["tokenizer"], options["server"], options["api_key"]
     with steps() as step, ExitStack() as stack:
         if url is None:
             model = resolve_model(options["model"])
-            source = uses.source_of_model(model, tokenizer, centred=not raw)
+            network = open_network(model, device=options["device"])
+            source = uses.source_of_model(network, tokenizer, centred=not raw)
         else:
+            refuse_given(WITH_SERVER, "device")
             server = connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS)
             source = uses.source_of_server(stack.enter_context(server), tokenizer, centred=not raw)
         step("Comparing")
+        for name in filter(os.path.isfile, texts):
+            tell(f"{name} is compared as a text; the file of this name is not read")
         found = uses.look(source, texts, word, centred=not raw)
     if svg is not None:
         write_bytes(svg, found.picture().encode())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from elmo_serve.commands.options import json_option
+from elmo_serve.commands.options import device_option, json_option
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
 
@@ -23,10 +25,9 @@ from elmo_serve.commands.terminal import steps
     type=click.IntRange(min=1),
     help="Measure the first sentences, without bilm-tf's figure. Default: all.",
 )
+@device_option()
 @json_option()
-def perplexity(
-    model: str, text: tuple[str, ...], rows: int | None, sentences: int | None, as_json: bool
-) -> None:
+def perplexity(model: str, text: tuple[str, ...], device: str, **options: Any) -> None:
     """Measure the perplexity of a training run, or of a model with a softmax, on text.
 
     MODEL is the folder of `elmo train`, whose last snapshot is measured, or a name or path. TEXT
@@ -39,8 +40,9 @@ def perplexity(
       $ elmo perplexity run 'heldout-*.txt.gz' --sentences 1000 --json
     """
     from elmo_model.training.command import perplexity as measure
+    from elmo_serve.models.opening import place_of
 
     resolved = resolve_model(model)
     with steps() as step:
-        found = measure(resolved, text, rows, sentences, as_json, step)
+        found = measure(resolved, text, **options, on_step=step, device=place_of(device))
     click.echo(found)

@@ -104,3 +104,15 @@ def test_a_wrong_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
         if found.exit_code:
             assert lines[-1].startswith(("elmo: ", "Error: ")), lines
             assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize("name", ["evaluate", "fit", "look", "perplexity", "score"])
+def test_a_device_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
+    given = {**READS, "evaluate": [lambda file, _: [SMALL, "--wic", file]]}[name][0]
+    file = tmp_path / "given"
+    file.write_text("a b\n")
+
+    found = elmo(name, *given(file, tmp_path), "--device", "cuda:99")
+
+    assert found.exit_code == 2
+    assert found.stderr.startswith("elmo: there is no cuda:99; there is cpu")
