@@ -53,6 +53,7 @@ _log = logging.getLogger("elmo_serve.tracing")
 class Sampling:
     """The share of requests that are traced, by OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
 
+    Raises ValueError, which names the variable, for values that are not allowed.
     Decides before anything of OpenTelemetry is called: its own sampler takes 4 us of each request,
     its span that is not recorded 9 us (`benchmarks.echo --traces`).
     """
@@ -62,12 +63,16 @@ class Sampling:
         ratio = environment.get("OTEL_TRACES_SAMPLER_ARG") or "1"
         shares = {"always_on": "1", "always_off": "0", "traceidratio": ratio}
         self._follows_parent = name.startswith(_PARENT_BASED)
+        share = shares.get(name.removeprefix(_PARENT_BASED))
+        if share is None:
+            samplers = f"{', '.join(shares)}, each also behind {_PARENT_BASED}"
+            raise ValueError(f"OTEL_TRACES_SAMPLER={name!r}; it can be {samplers}")
         try:
-            share = float(shares[name.removeprefix(_PARENT_BASED)])
-            self._bound = TraceIdRatioBased(share).bound
-        except (KeyError, ValueError):
-            _log.warning("OTEL_TRACES_SAMPLER=%r with %r is unknown: all is traced", name, ratio)
-            self._follows_parent, self._bound = True, TraceIdRatioBased(1.0).bound
+            self._bound = TraceIdRatioBased(float(share)).bound
+        except ValueError:
+            raise ValueError(
+                f"OTEL_TRACES_SAMPLER_ARG={ratio!r}; it can be a number from 0 to 1"
+            ) from None
 
     def decide(self, traceparent: str | None) -> tuple[str | None, bool]:
         """Return the id of the client's trace, if it has one, and whether the request is traced."""

@@ -83,11 +83,13 @@ def test_later_versions_may_have_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ratio"), [("jaeger_remote", ""), ("traceidratio", "2"), ("traceidratio", "x")]
+    ("name", "ratio", "message"),
+    [
+        ("jaeger_remote", "", "OTEL_TRACES_SAMPLER='jaeger_remote'; it can be always_on, "),
+        ("traceidratio", "2", "OTEL_TRACES_SAMPLER_ARG='2'; it can be a number from 0 to 1"),
+        ("traceidratio", "x", "OTEL_TRACES_SAMPLER_ARG='x'; it can be a number from 0 to 1"),
+    ],
 )
-def test_an_unknown_sampler_is_a_line_in_the_log_and_the_default(
-    name: str, ratio: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert sampling(name, ratio).decide(None) == (None, True)
-    (record,) = caplog.records
-    assert repr(name) in record.getMessage()
+def test_an_unknown_sampler_is_refused(name: str, ratio: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sampling(name, ratio)
