@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import hypothesis
 import pytest
 
 from tests.support.servers import SMALL, Running, running
@@ -24,7 +25,12 @@ def pytest_configure() -> None:
     OpenMP's threads sleep while they wait. By default they spin, each on a core that another server
     of the tests could use: a start took half as long again. The small networks of the tests are
     slower with two threads than with one; a worker sets its own number.
+
+    On a busy machine drawing examples takes longer than Hypothesis allows by default.
     """
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=slow)
+    hypothesis.settings.load_profile("busy")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for number in (signal.SIGHUP, signal.SIGINT):

@@ -58,7 +58,7 @@ def padded(batch: list[SentenceJob]) -> int:
     return max(job.cost for job in batch) * len(batch)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(STEPS)
 def test_the_queue_keeps_its_laws_over_its_life(steps: list[tuple[str, object]]) -> None:
     """Batches fit, each wanted sentence comes once, none is skipped too often, counts are right."""
@@ -90,7 +90,7 @@ def test_the_queue_keeps_its_laws_over_its_life(steps: list[tuple[str, object]])
     assert sorted(left) == sorted(map(id, waiting))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.integers(200, 600))
 def test_no_sentence_is_skipped_more_often_than_the_ageing_bound(seed: int, budget: int) -> None:
     """Under a flood of new requests; skipped for later sentences, counted independently."""

@@ -177,7 +177,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STEPS)
 def test_every_request_ends_and_gives_back_its_tokens(steps: list[tuple[str, object]]) -> None:
     """Whatever happens to batches and requests, nothing waits for nobody and nothing is lost."""

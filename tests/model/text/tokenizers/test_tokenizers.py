@@ -37,7 +37,7 @@ TEXTS = st.one_of(
 @example("``a\" b'' \"c``")
 @example("")
 @example(" \n\t ")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_offsets_point_at_the_tokens_and_cover_all_but_white_space(name: str, text: str) -> None:
     try:
         found = tokenizer(name)(text)
