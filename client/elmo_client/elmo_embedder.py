@@ -23,7 +23,7 @@ from elmo_client.client import Client
 from elmo_client.errors import CannotSend, shown
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
-from elmo_client.transport.requests import check_lines, check_sentence, check_text, check_texts
+from elmo_client.transport.requests import check_sentence, check_text, check_texts, lines_of
 
 OutputFormat = LayerName
 
@@ -164,11 +164,11 @@ class ElmoEmbedder(SentenceEmbedder):
         if output_format not in LAYER_NAMES:
             names = ", ".join(LAYER_NAMES)
             raise CannotSend(f"output_format is {output_format!r}; expected one of {names}")
-        check_lines(input_file)
+        given = lines_of(input_file)
         output = Path(output_file_path)
         if not output.parent.is_dir():
             raise CannotSend(f"{output}: there is no folder {output.parent} to write to")
-        lines = [line.strip() for line in input_file]
+        lines = [line.strip() for line in given]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")
         if use_sentence_keys:

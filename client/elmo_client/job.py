@@ -46,6 +46,7 @@ class AsyncJob:
             pause = min(1.5 * pause, _LONGEST_PAUSE_SECONDS)
         if found.task is None:
             raise FitFailed(f"job {self.id} of task {found.name!r}: {found.reason or found.state}")
+        on_progress(1.0)
         return found
 
     async def cancel(self) -> JobState:

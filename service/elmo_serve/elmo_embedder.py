@@ -25,7 +25,7 @@ from elmo_client import CannotSend
 from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.transport.requests import check_lines, check_sentence, check_sentences
+from elmo_client.transport.requests import check_sentence, check_sentences, lines_of
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
@@ -87,6 +87,8 @@ class ElmoEmbedder(SentenceEmbedder):
                 f"{source} and {weight_file}: a server has its own weights; to use files from the "
                 "web, download both first"
             )
+        if cuda_device != -1:
+            raise CannotSend(f"cuda_device={cuda_device!r} has no effect with a server")
         if stateful:
             raise CannotSend("a server keeps no state; stateful=True needs the files of a model")
         self._backend = _Remote(source, api_key=api_key, model=model)
@@ -94,9 +96,10 @@ class ElmoEmbedder(SentenceEmbedder):
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """Return the vectors of some sentences, in their order."""
         check_sentences(batch)
-        for number, sentence in enumerate(batch):
+        sentences = list(batch)
+        for number, sentence in enumerate(sentences):
             check_sentence(sentence, f"sentence {number}")
-        return self._backend.embed_batch(batch) if len(batch) else []
+        return self._backend.embed_batch(sentences) if sentences else []
 
     def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
         return self._backend.embed_texts(texts, tokenizer)
@@ -115,7 +118,7 @@ class ElmoEmbedder(SentenceEmbedder):
         A file that exists is replaced. Raises CannotSend for the path of an input, FileError for
         blank lines and for an output that cannot be written.
         """
-        check_lines(input_file)
+        lines = lines_of(input_file)
         form = allennlp.variant(
             forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
         )
@@ -128,7 +131,7 @@ class ElmoEmbedder(SentenceEmbedder):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "input.txt"
             with path.open("w", encoding="utf-8") as file:
-                file.writelines(f"{line.rstrip()}\n" for line in input_file)
+                file.writelines(f"{line.rstrip()}\n" for line in lines)
             text = Text(path, "input_file")
             EmbedRun(text, form, source).to_file(Path(output_file_path), identity, force=True)
 
@@ -187,6 +190,8 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
     from elmo_model.checkpoints import load_pair  # noqa: PLC0415
     from elmo_serve.models.opening import open_network  # noqa: PLC0415
 
+    if not isinstance(cuda_device, int):
+        raise CannotSend(f"cuda_device is {cuda_device!r}; expected a number, -1 for the CPU")
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is not None:
         if not isinstance(weight_file, str | Path):

@@ -19,8 +19,10 @@ from tests.support.servers import Running
 @pytest.mark.usefixtures("tasks")
 def test_a_fit_is_waited_for_and_its_task_and_head_are_there(sdk: Client) -> None:
     job = sdk.fit("mine", labelled("sentence", 40), kind="sentence", seeds=1, l2_weights=0.01)
-    state = job.wait()
+    seen: list[float] = []
+    state = job.wait(seen.append)
 
+    assert seen == sorted(seen) and seen[-1] == 1.0
     assert (state.id, state.name, state.state, state.progress) == (job.id, "mine", "done", 1.0)
     assert state.task in sdk.tasks()
     head = job.head()

@@ -49,12 +49,30 @@ def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder) -> Non
         np.testing.assert_allclose(batched, streamed, rtol=0, atol=1e-5)
     np.testing.assert_allclose(several[0], one, rtol=0, atol=1e-5)
     assert embedder.embed_batch([]) == []
+    iterator: Any = iter(SENTENCES)
+    assert [each.shape for each in embedder.embed_batch(iterator)] == [
+        each.shape for each in several
+    ]
 
 
 @pytest.mark.parametrize("size", [0, -1, "8", 2.5])
 def test_a_batch_has_one_sentence_or_more(embedder: ElmoEmbedder, size: Any) -> None:
     with pytest.raises(CannotSend, match=f"^batch_size is {size!r}; expected an integer of 1 or m"):
         list(embedder.embed_sentences(SENTENCES, size))
+
+
+def test_a_device_is_a_number() -> None:
+    wrong: Any = "cuda"
+    with pytest.raises(CannotSend, match=r"^cuda_device is 'cuda'; expected a number"):
+        ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5", wrong)
+
+
+def test_a_file_of_bytes_is_refused(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+    lines: Any = [b"a b\n"]
+    with pytest.raises(CannotSend, match=r"^line 1 is b'a b\\n'; expected a string"):
+        embedder.embed_file(lines, tmp_path / "out.hdf5")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_device_in_the_place_of_the_weights_is_named() -> None:
@@ -143,6 +161,8 @@ def test_arguments_that_exclude_each_other_are_refused() -> None:
         ElmoEmbedder(weight_file="w.hdf5")
     with pytest.raises(CannotSend, match="keeps no state"):
         ElmoEmbedder("http://127.0.0.1:8000", stateful=True)
+    with pytest.raises(CannotSend, match=r"^cuda_device=0 has no effect with a server"):
+        ElmoEmbedder("http://127.0.0.1:8000", cuda_device=0)
     with pytest.raises(CannotSend, match=r"^localhost:8000: the URL .* begins with http://"):
         ElmoEmbedder("localhost:8000")
 

@@ -72,7 +72,9 @@ def check_sentences(sentences: object) -> None:
     )
 
 
-def check_sentence(sentence: Sequence[str], name: str = "sentence") -> None:
+def check_sentence(
+    sentence: Sequence[str], name: str = "sentence", expected: str = "a list of tokens"
+) -> None:
     """Raise CannotSend, with `name`, for anything but a list (or tuple, or array) of strings.
 
     A set has no order, and the items of a mapping are the names of its parts.
@@ -82,7 +84,7 @@ def check_sentence(sentence: Sequence[str], name: str = "sentence") -> None:
     # An iterator, which has no length, would be empty after this check.
     is_list = isinstance(sentence, Iterable) and isinstance(sentence, Sized)
     if not is_list or isinstance(sentence, Set | Mapping):
-        raise CannotSend(f"{name} is {shown(sentence)}, not a list of tokens")
+        raise CannotSend(f"{name} is {shown(sentence)}, not {expected}")
     for place, token in enumerate(sentence):
         if not isinstance(token, str):
             raise CannotSend(f"token {place} of {name} is {shown(token)}, not a string")
@@ -101,9 +103,10 @@ def check_texts(texts: object) -> None:
     check_several(texts, "texts", "a list of strings, such as one column of a table")
 
 
-def check_lines(lines: object) -> None:
-    """Raise CannotSend for a path, and for anything else that is neither an open file nor lines."""
-    check_several(lines, "input_file", "an open file, such as open(path), or a list of lines")
+def lines_of(file: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of an open file or a list. Raises CannotSend for a path, and for bytes."""
+    check_several(file, "input_file", "an open file, such as open(path), or a list of lines")
+    return (check_text(line, f"line {number}") for number, line in enumerate(file, 1))
 
 
 def path_of(

@@ -99,6 +99,8 @@ class Session:
             raise CannotSend(f"in_flight is {in_flight}; expected at least 1")
         if not 0 < timeout_seconds < math.inf:
             raise CannotSend(f"timeout_seconds is {timeout_seconds}; expected above 0 and finite")
+        if not patience_seconds >= 0:  # a nan is refused too
+            raise CannotSend(f"patience_seconds is {patience_seconds}; expected at least 0")
         # Checked here, because httpx shows the key in the error of a header that it refuses.
         if api_key is not None and not _KEY.fullmatch(api_key):
             raise CannotSend("api_key is empty or has characters other than visible ASCII")
