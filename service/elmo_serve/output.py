@@ -200,7 +200,9 @@ def with_word_vectors(output: Output, width: int | None) -> Output:
         return replace(output, appended=width)
     detail = "there are no word vectors; ELMO_WORD_VECTORS names a file of them"
     if width is not None:
-        detail = "goes with one vector a token: top, average, sum, one layer, a task or a mix"
+        detail = (
+            "word vectors go with one vector a token: top, average, sum, one layer, a task or a mix"
+        )
     raise SelectionError([FieldError(pointer("word_vectors"), detail)])
 
 

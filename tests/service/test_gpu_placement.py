@@ -155,7 +155,7 @@ async def test_where_every_gpu_fails_the_reason_is_the_end_of_the_server() -> No
     async with serving(Hardware(2), faults) as (_, server, client):
         await until(server.failed.is_set)
 
-        assert server.fatal == faults["cuda:0"]
+        assert server.fatal == f"small: {faults['cuda:0']}"
         for path in ("/health/ready", "/health/live", "/v2/health/live"):
             answer = await client.get(path)
             assert answer.status_code == 503 or path != "/health/ready"

@@ -104,7 +104,8 @@ def missing(name: str) -> str:
     if "://" in name:
         askers = "--server, ElmoEmbedder(URL) and ElmoVectorizer(URL) take an address"
         return f"{name}: does not exist, expected the name or path of a model; {askers}"
-    if "/" in name:  # a path, and no misspelt name
+    # A path, or a file with an ending; that of a name, as in elmo-5.5b, begins with a digit.
+    if "/" in name or Path(name).suffix[1:2].isalpha():
         return f"{name}: does not exist, expected a checkpoint"
     close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)
     meant = f"; did you mean {_SPELLINGS[close[0]]}?" if close else ","

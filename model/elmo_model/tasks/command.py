@@ -48,6 +48,7 @@ class FitCommand:
     word_vectors: Path | None = None
     limit: int | None = None
     tokenizer: str | None = None
+    device: str = "cpu"
     precision: str = "float32"
     force: bool = False
     options: FitOptions = field(default_factory=FitOptions)
@@ -66,7 +67,8 @@ def fit(command: FitCommand, on_step: OnStep = ignore) -> str:
             raise FitError(f"{path}: exists; --force replaces it")
 
     on_step(f"Reading {command.vectors or command.model}")
-    encoder = Encoder.of(open_model(command.model), command.precision)
+    elmo = open_model(command.model, device=command.device)
+    encoder = Encoder.of(elmo, command.precision)
     train, test = _examples(command, encoder.origin)
     words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
     with _encode(command, encoder, train) as encode:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from elmo_model.errors import ElmoError, shown
+from elmo_model.errors import ElmoError, counted, shown
 
 Kind = Literal["token", "sentence", "pair"]
 
@@ -63,10 +63,8 @@ class Examples:
         labels: list[str] = []
         for number, (tokens, tags) in enumerate(tagged):
             if len(tokens) != len(tags):
-                raise FitError(
-                    f"sentence {number} has {len(tokens)} tokens and {len(tags)} labels, "
-                    "expected one label a token"
-                )
+                found = f"{counted(len(tokens), 'token')} and {counted(len(tags), 'label')}"
+                raise FitError(f"sentence {number} has {found}, expected one label a token")
             sentences.append(tuple(tokens))
             places += [(Place(number, token),) for token in range(len(tokens))]
             labels += tags

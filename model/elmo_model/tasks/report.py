@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from elmo_model.errors import counted
+
 if TYPE_CHECKING:
     from elmo_model.tasks.comparison import Comparison, Row
 
@@ -33,7 +35,8 @@ def text(scores: Mapping[str, Any]) -> str:
         for layer, weight in enumerate(mixtures[LEARNED]["weights"])
     ]
     measure = scores["measure"].replace("span_f1", "span F1")
-    head = f"{measure} on {scores['scored_examples']:,} {scores['scored_on']} examples, %"
+    examples = counted(scores["scored_examples"], f"{scores['scored_on']} example")
+    head = f"{measure} on {examples}, %"
     return "\n".join([head, *rows, "learned weights", *bars])
 
 

@@ -84,6 +84,7 @@ def perplexity(
     sentences: int | None,
     as_json: bool,
     on_step: OnStep = ignore,
+    device: str = "cpu",
 ) -> str:
     """Measure the last snapshot of a run, or a model with a softmax; return the text to print.
 
@@ -94,6 +95,7 @@ def perplexity(
         model, vocabulary = trained_model(Folder(Path(name)))
     else:
         model, vocabulary = language_model(str(name))
+    model.to(device)
     shards = find_shards(text)
     every = (sentence for shard in shards for sentence in sentences_of(shard))
     try:
@@ -160,7 +162,8 @@ def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
     if not processes.first:
         return []
     if options.heldout is None:
-        output().print("Without --heldout no perplexity is measured", markup=False)
+        if not options.overrides.get("keep_vectors"):
+            output().print("Without --heldout no perplexity is measured", markup=False)
         return []
     sentences = list(islice(sentences_of(options.heldout), options.heldout_sentences))
     if not sentences:

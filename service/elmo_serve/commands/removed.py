@@ -40,4 +40,6 @@ def removed_option(
         if value:
             fail(f"{name} {why}: {instead}", code=2)
 
-    return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=end)
+    return click.option(
+        name, is_flag=is_flag or None, hidden=True, expose_value=False, callback=end
+    )

@@ -10,6 +10,8 @@ import click
 
 from elmo_model.files.system_calls import let_threads_sleep
 from elmo_serve.commands.options import is_given
+from elmo_serve.commands.removed import removed_option
+from elmo_serve.commands.terminal import fail
 
 _NEGATIVE: Final = re.compile(r"^(--[a-z-]+=)?(?=-[0-9.])")
 
@@ -30,7 +32,8 @@ class _SettingsCommand(click.Command):
         return super().parse_args(ctx, [_NEGATIVE.sub(r"\1 ", each) for each in args])
 
 
-@click.command(cls=_SettingsCommand)
+@click.command(cls=_SettingsCommand, context_settings={"allow_extra_args": True})
+@removed_option("--workers", "it is --workers-per-device", why="is no option")
 @click.pass_context
 def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.
@@ -47,6 +50,8 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     from elmo_serve.commands import serve_settings
     from elmo_serve.http.server import serve as run
 
+    if ctx.args:
+        fail(f"{ctx.args[0]} is no option; a model is named by --model", code=2)
     let_threads_sleep(os.environ)
     settings, hardware = serve_settings.checked(values, [*filter(is_given, values)])
     ctx.exit(run(settings, hardware, os.environ))

@@ -51,6 +51,8 @@ def tokenize(
     if not is_name and "/" not in model and (fault := path_fault(model)) is not None:
         fail(fault, code=1)
     own, usual_language = tokenization(model, model)
+    if language and (tokenizer or own) != "moses":
+        fail(f"--language has no effect on {tokenizer or own}, expected --tokenizer moses", code=2)
     split = tokenizer_of(tokenizer or own, language or usual_language)
     for text, found in split_lines(input, split):
         if as_json:

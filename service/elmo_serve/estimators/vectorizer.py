@@ -169,7 +169,7 @@ def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
     found: list[list[str]] = []
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
-            check_sentence(sentence, f"sentence {number}")
+            check_sentence(sentence, f"sentence {number}", "a text or a list of tokens")
         tokens = split(sentence).tokens if isinstance(sentence, str) else sentence
         found.append(list(map(str, tokens)))
     if empty := found.count([]):

@@ -133,7 +133,7 @@ class Server:
             if all(model.fault is None for model in self.models):
                 self.indexes.check({model.name: model.info.revision for model in self.models})
             if all(model.fault is not None for model in self.models):
-                self.fatal = "; ".join(str(model.fault) for model in self.models)
+                self.fatal = "; ".join(f"{each.name}: {each.fault}" for each in self.models)
         except SettingsError as error:
             self.fatal = str(error)
         except Exception as error:  # the start must not end in silence, whatever went wrong

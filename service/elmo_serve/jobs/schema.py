@@ -12,8 +12,9 @@ from pydantic import (
     JsonValue,
     Strict,
 )
+from pydantic_core import PydanticCustomError
 
-from elmo_serve.tasks.schema import a_number, a_whole_number, optional
+from elmo_serve.tasks.schema import ALLOWED, a_number, a_whole_number, optional
 
 MOST_SEEDS: Final = 10
 """Largest number of seeds: the time of a fit grows with it."""
@@ -32,8 +33,10 @@ _EXAMPLE: Final[dict[str, Any]] = {
 
 
 def _label(value: JsonValue) -> JsonValue:
-    """Return a whole number, as classes often are, as text."""
-    return str(value) if type(value) is int else value
+    """Return a whole number, as classes often are, as text; refuse what is neither."""
+    if type(value) not in (int, str):
+        raise PydanticCustomError(ALLOWED, "must be a string or an integer")
+    return str(value)
 
 
 Tokens = Annotated[list[str], FailFast()]

@@ -19,7 +19,7 @@ from elmo_client import Client
 from elmo_model.errors import ElmoError
 from elmo_model.neighbours.centre import centre_of, cosines
 from elmo_serve.look import svg
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.opening import InProcess
 from elmo_serve.output import select
 
 _SHOWN = 60  # characters of a sentence
@@ -187,12 +187,8 @@ def source_of_server(client: Client, tokenizer: str | None, *, centred: bool) ->
     return Source(tokens, cosines)
 
 
-def source_of_model(model: str, tokenizer: str | None, *, centred: bool) -> Source:
-    """Open a model; return a source that computes in this process.
-
-    Raises ElmoError, as `open_network` does. `tokens` raises TokenizeError.
-    """
-    network = open_network(model)
+def source_of_model(network: InProcess, tokenizer: str | None, *, centred: bool) -> Source:
+    """Return a source that computes in this process. `tokens` raises TokenizeError."""
     split = network.tokenizer(tokenizer)
 
     def tokens(texts: Sequence[str]) -> list[Tokens]:

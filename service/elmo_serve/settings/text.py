@@ -17,7 +17,6 @@ from elmo_serve.settings import Settings, SettingsError, option, variable
 REMOVED: Final[Mapping[str, str]] = {
     "cuda_graphs": "CUDA graphs were removed: no GPU had ever run them; leave it out",
     "worker": "workers are always processes; leave it out",
-    "workers": "the workers of each device are --workers-per-device",
 }
 """Settings of the last release that are gone, by field name, and the line about each. Remove an
 entry after the release that follows its own removal."""

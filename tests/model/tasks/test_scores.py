@@ -43,7 +43,7 @@ def is_legal(labels: list[int]) -> bool:
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_best_legal_sequence_is_that_of_a_search_over_all(length: int, seed: int) -> None:
     scores = np.random.default_rng(seed).normal(size=(length, 5)).astype(np.float32)
 

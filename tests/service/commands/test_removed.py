@@ -29,11 +29,12 @@ def test_what_is_gone_names_what_replaces_it(arguments: tuple[str, ...], instead
 
 @pytest.mark.parametrize("name", ["--options-file", "--weight-file", "--cuda-device"])
 def test_an_option_of_allennlp_names_the_one_that_is_meant(name: str) -> None:
-    found = elmo("embed", __file__, "vectors.npz", "--all", f"{name}=0")
+    for given in ([f"{name}=0"], [name, "-1"]):
+        found = elmo("embed", __file__, "vectors.npz", "--all", *given)
 
-    assert (found.exit_code, found.stdout) == (2, "")
-    (line,) = found.stderr.splitlines()
-    assert line.startswith(f"elmo: {name} is an option of `allennlp elmo`: --")
+        assert (found.exit_code, found.stdout) == (2, "")
+        (line,) = found.stderr.splitlines()
+        assert line.startswith(f"elmo: {name} is an option of `allennlp elmo`: --")
 
 
 @pytest.mark.parametrize(

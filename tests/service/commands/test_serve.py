@@ -88,6 +88,20 @@ def test_an_option_without_a_value_stops_the_start(name: str) -> None:
         assert result.stderr == f"elmo: {called} has no value; allowed: {allowed(name)}\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--workers", "2"), "--workers is no option: it is --workers-per-device"),
+        (("english",), "english is no option; a model is named by --model"),
+        (("--port", "8000", "small"), "small is no option; a model is named by --model"),
+    ],
+)
+def test_options_of_other_servers_name_ours(arguments: tuple[str, ...], message: str) -> None:
+    result = elmo("serve", *arguments)
+
+    assert (result.exit_code, result.stderr) == (2, f"elmo: {message}\n")
+
+
 @pytest.mark.parametrize("number", ["-1", "-.5"])
 def test_a_negative_number_is_refused_by_its_option(number: str) -> None:
     names = [name for name in Settings.model_fields if allowed(name).startswith(NUMBERS)]

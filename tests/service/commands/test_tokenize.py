@@ -46,6 +46,13 @@ def test_a_misspelt_name_is_refused() -> None:
     assert "seqevc: does not exist; did you mean seqvec?" in result.stderr
 
 
+def test_a_language_that_the_tokenizer_does_not_use_is_refused() -> None:
+    result = tokenize("--language", "de")
+
+    assert result.exit_code == 2
+    assert result.stderr == ("elmo: --language has no effect on ptb, expected --tokenizer moses\n")
+
+
 def test_json_has_offsets(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a  b\n", encoding="utf-8")
     result = tokenize(str(tmp_path / "in.txt"), "--json")

@@ -23,6 +23,7 @@ from elmo_serve.look.uses import (
     source_of_server,
     table,
 )
+from elmo_serve.models.opening import open_network
 from tests.support.servers import SMALL, Running
 
 
@@ -127,7 +128,7 @@ PAIRS: list[tuple[Place, Place]] = [((0, 1), (1, 4)), ((0, None), (1, None))]
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_both_sources_agree(server: Running, centred: bool) -> None:
-    local = source_of_model(str(SMALL), "ptb", centred=centred)
+    local = source_of_model(open_network(str(SMALL)), "ptb", centred=centred)
     with Client(server.url) as client:
         remote = source_of_server(client, "ptb", centred=centred)
         tokens = remote.tokens(TEXTS)

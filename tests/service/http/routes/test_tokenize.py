@@ -12,7 +12,8 @@ from tests.support.scripts import TEXTS, is_space
 from tests.support.servers import Running
 
 ANY_TIME = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

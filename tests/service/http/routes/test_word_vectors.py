@@ -103,7 +103,8 @@ def test_selections_of_several_layers_are_refused(
     assert response.json()["errors"] == [
         {
             "pointer": "/word_vectors",
-            "detail": "goes with one vector a token: top, average, sum, one layer, a task or a mix",
+            "detail": "word vectors go with one vector a token: "
+            "top, average, sum, one layer, a task or a mix",
         }
     ]
 
@@ -112,7 +113,7 @@ async def test_both_clients_append_them(server: Running) -> None:
     expected, _ = embed(server, layers="top", word_vectors="append")
     with Client(server.url) as client:
         found = client.embed(SENTENCES, layers="top", word_vectors="append")
-        with pytest.raises(InvalidRequest, match="goes with one vector a token"):
+        with pytest.raises(InvalidRequest, match="go with one vector a token"):
             client.embed(SENTENCES, word_vectors="append")
     async with AsyncClient(server.url) as asynchronous:
         also = await asynchronous.embed(SENTENCES, layers="top", word_vectors="append")
@@ -155,7 +156,7 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
     refused = elmo(
         "embed", tmp_path / "text.txt", tmp_path / "3.npz", "--all", *words, ELMO_CACHE=cache
     )
-    assert refused.exit_code == 1 and "goes with one vector a token" in refused.output
+    assert refused.exit_code == 1 and "go with one vector a token" in refused.output
 
 
 async def test_a_server_without_word_vectors_says_so() -> None:
