@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from elmo_model.errors import ElmoError, shown
+from elmo_model.errors import ElmoError, counted, shown
 from elmo_serve.errors import FieldError, pointer
 
 Pooling = Literal["none", "mean", "max"]
@@ -229,7 +229,7 @@ def mix_faults(
     """
     faults = []
     if len(weights) != layers:
-        detail = f"weights has {len(weights)} numbers, this model takes {layers}, one a layer"
+        detail = f"found {counted(len(weights), 'number')}, this model takes {layers}, one a layer"
         faults.append(FieldError(pointer(*at, "weights"), detail))
     for index, weight in enumerate(weights[:layers]):
         if not abs(weight) <= MAX_FLOAT32:  # false for NaN as well

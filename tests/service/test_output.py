@@ -106,7 +106,7 @@ def test_a_mix_is_checked_against_the_model() -> None:
     faults = mix_faults((1.0, float("nan")), 1.0, 3, at=("mix",))
 
     assert [fault.pointer for fault in faults] == ["/mix/weights", "/mix/weights/1"]
-    assert faults[0].detail == "weights has 2 numbers, this model takes 3, one a layer"
+    assert faults[0].detail == "found 2 numbers, this model takes 3, one a layer"
     assert mix_faults((0.0, MAX_FLOAT32, -MAX_FLOAT32), MAX_GAMMA, 3) == []
 
 

@@ -177,8 +177,8 @@ class Text:
             numbers = f"{self.form.unit}{'s' * (blanks > 1)} {', '.join(shown)}"
             more = f" and {blanks - len(shown)} more" if blanks > len(shown) else ""
             raise FileError(
-                f"{self.name}: no tokens in {numbers}{more} of {number}; --keep-blank-lines "
-                "makes each a sentence of no tokens"
+                f"{self.name}: no tokens in {numbers}{more} of {number}; `elmo embed "
+                "--keep-blank-lines` makes each a sentence of no tokens"
             )
 
     def _read(self, lines: "_Lines") -> Iterator[Sentence]:

@@ -26,7 +26,7 @@ def test_a_task_is_read_back_to_the_bit(tmp_path: Path) -> None:
     [
         ({"name": "srl"}, "must be 'ner' as in the file's name; found 'srl'"),
         ({"name": None}, "/name: must be a string; found null"),
-        ({"weights": [1, 2]}, "weights has 2 numbers, this model takes 3"),
+        ({"weights": [1, 2]}, "found 2 numbers, this model takes 3"),
         ({"gamma": 3.4e38}, "/gamma: must be at most 1000"),
         ({"colour": "red"}, "/colour: is no field"),
         ({"description": " " * MAX_FILE_BYTES}, f"larger than {MAX_FILE_BYTES} bytes"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from elmo_model.errors import shown
+from elmo_model.errors import counted, shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT
 from elmo_serve.http.helpers.process import runs
@@ -143,7 +143,9 @@ def check_dimensions(wanted: int | None, width: int) -> None:
 def check_token(token: int | None, length: int, at: str) -> None:
     """Raise InvalidRequest for the number of a token that a sentence of `length` does not have."""
     if token is not None and token >= length:
-        detail = f"there is no token {shown(token)}; there are 0 to {length - 1}"
+        detail = (
+            f"there is no token {shown(token)}; found {counted(length, 'token')}, numbered from 0"
+        )
         raise InvalidRequest.of(FieldError(at, detail))
 
 

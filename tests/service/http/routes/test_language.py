@@ -140,7 +140,7 @@ async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> N
     ("body", "place", "reason"),
     [
         ({"positions": [[0]]}, "/positions", "a list for each of 3 sentences; found 1"),
-        ({"positions": [[3], [], []]}, "/positions/0/0", "there are 0 to 2"),
+        ({"positions": [[3], [], []]}, "/positions/0/0", "found 3 tokens"),
         ({"positions": [[0], [0], []]}, "/positions/1/0", "there is no token 0"),
         ({"positions": [[0, 0], [], []]}, "/positions/0", "twice"),
         ({"positions": [[], [], []], "k": 1001}, "/k", "1000"),

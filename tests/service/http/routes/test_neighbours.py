@@ -146,7 +146,11 @@ def test_many_searches_at_once_find_what_each_finds_alone(searcher: httpx.Client
         ({"token": 0}, "/tokens", "either `tokens` or `text` is required; found neither"),
         ({"token": 0, "text": "a", "tokens": ["a"]}, "/tokens", "required; found both"),
         ({"tokens": ["a"]}, "/token", "is required"),
-        ({"tokens": ["a"], "token": 1}, "/token", "there is no token 1; there are 0 to 0"),
+        (
+            {"tokens": ["a"], "token": 1},
+            "/token",
+            "there is no token 1; found 1 token, numbered from 0",
+        ),
         ({"tokens": ["a"], "token": 10**99}, "/token", "no token 1000000000"),
         ({"tokens": ["a"], "token": 1e300}, "/token", "no token 1000000000"),
         ({"tokens": ["a"], "token": 0, "layers": 10**99}, "/layers", "no layer 1000000000"),
@@ -164,7 +168,7 @@ def test_many_searches_at_once_find_what_each_finds_alone(searcher: httpx.Client
         ({"tokens": ["a"], "token": 0, "layers": [1]}, "/layers", "must be 'top', 'average'"),
         ({"tokens": ["a"], "token": 0, "layers": True}, "/layers", "must be 'top', 'average'"),
         ({"tokens": ["a"], "token": 0, "layers": 3}, "/layers", "no layer 3; there are 0 to 2"),
-        ({"tokens": ["a"], "token": 0, "mix": {"weights": [1]}}, "/mix/weights", "has 1 numbers"),
+        ({"tokens": ["a"], "token": 0, "mix": {"weights": [1]}}, "/mix/weights", "found 1 number"),
         (
             {"tokens": ["a"], "token": 0, "mix": {"weights": [1, 1, 1], "layer_norm": True}},
             "/mix/layer_norm",

@@ -77,8 +77,16 @@ def test_no_pairs_have_no_cosines(client: httpx.Client) -> None:
         ({"pairs": [[{"text": "a"}]]}, "/pairs/0", "must be a list of two places"),
         ({"pairs": [["a", "b"]]}, "/pairs/0/0", "must be an object with text or tokens"),
         ({"pairs": [[{"text": "a"}, {}]]}, "/pairs/0/1", "must be an object with text or"),
-        ({"pairs": [[{"text": "a"}, {"text": "b", "token": 1}]]}, "/pairs/0/1/token", "0 to 0"),
-        ({"pairs": [[{"text": "a"}, {"text": "b", "token": 1e300}]]}, "/pairs/0/1/token", "to 0"),
+        (
+            {"pairs": [[{"text": "a"}, {"text": "b", "token": 1}]]},
+            "/pairs/0/1/token",
+            "found 1 token",
+        ),
+        (
+            {"pairs": [[{"text": "a"}, {"text": "b", "token": 1e300}]]},
+            "/pairs/0/1/token",
+            "1 token",
+        ),
         ({"pairs": [[{"text": "a"}, {"text": "b", "token": -1}]]}, "/pairs/0/1/token", "at least"),
         ({"pairs": [[{"text": "a"}, {"tokens": "b"}]]}, "/pairs/0/1/tokens", "must be a list"),
         ({"pairs": [[{"text": "a"}, {"tokens": []}]]}, "/pairs/0/1", "holds no token"),
