@@ -197,7 +197,7 @@ class Options:
 )
 @click.option(
     "--unknown",
-    type=click.Choice(UNKNOWN),
+    type=click.Choice(UNKNOWN, case_sensitive=False),
     default="keep",
     show_default=True,
     help="FASTA: what becomes of letters other than the 25 of amino acids.",
