@@ -1,6 +1,5 @@
 """Snapshots: everything a run needs to continue as if it had never stopped."""
 
-import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -71,12 +70,14 @@ class Snapshot:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file. Raises TrainingError for a damaged file or another format."""
-        try:
-            # weights_only unpickles nothing but tensors and plain values
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-            raise TrainingError(f"{path}: is damaged or no snapshot: {error}") from error
+        """Read a file. Raises TrainingError for a damaged file or another format, and OSError."""
+        remedy = "to continue from the snapshot before it, delete this file"
+        with path.open("rb") as file:
+            try:
+                # weights_only unpickles nothing but tensors and plain values
+                content = torch.load(file, map_location="cpu", weights_only=True)
+            except Exception as error:  # a pickle that is none raises errors of many kinds
+                raise TrainingError(f"{path}: is damaged or no snapshot; {remedy}") from error
         version = content.get("version") if isinstance(content, dict) else None
         if version != _VERSION:
             raise TrainingError(f"{path}: version is {shown(version)}, expected {_VERSION}")
@@ -84,7 +85,7 @@ class Snapshot:
             return cls._of(content)
         except (KeyError, TypeError) as error:
             fault = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-            raise TrainingError(f"{path}: is damaged or no snapshot: {fault}") from error
+            raise TrainingError(f"{path}: is damaged or no snapshot: {fault}; {remedy}") from error
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Self:

@@ -162,6 +162,14 @@ def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: TrainOptions
         Snapshot.read(path)
 
 
+@pytest.mark.parametrize("content", [b"", b"junk", b"hello world", bytes(999), b"<html>404</html>"])
+def test_a_snapshot_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "000000003.pt"
+    path.write_bytes(content)
+    with pytest.raises(TrainingError, match=r"000000003\.pt: is damaged .* delete this file$"):
+        Snapshot.read(path)
+
+
 @pytest.mark.parametrize("change", [{"step": ...}, {"cursors": ...}, {"cursors": [{"cycle": 0}]}])
 def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     nothing = torch.zeros(1)
