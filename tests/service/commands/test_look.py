@@ -49,7 +49,7 @@ def test_a_dead_server_and_a_refusal_are_one_line() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     dead = elmo("look", *BANKS, "--server", url)
     with scripted_server() as server:
-        server.script = [refuse(401)]
+        server.script = [refuse(401)] * 9  # one for each request
         refused = elmo("look", *BANKS, "--server", server.url)
 
     assert dead.exit_code == 1 and len(dead.stderr.splitlines()) == 1 and url in dead.stderr
