@@ -49,6 +49,8 @@ def with_changes(chosen: TrainOptions, **changed: Any) -> TrainOptions:
     """Return options with others of their own or of their recipe."""
     names = {field.name for field in fields(Recipe)} & changed.keys()
     overrides = {**chosen.overrides, **{name: changed.pop(name) for name in names}}
+    if changed.get("softmax") == "full" and "samples" not in names:
+        overrides.pop("samples", None)
     return replace(chosen, **changed, overrides=overrides)
 
 

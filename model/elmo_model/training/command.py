@@ -47,6 +47,7 @@ def train(options: TrainOptions) -> int:
         network = options.network()
         config = options.config(network)
         shards = find_shards(options.text)
+        chosen = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
         if processes.first:
             busy = "another elmo train writes this run; wait for its end, or name another folder"
             stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
@@ -54,8 +55,7 @@ def train(options: TrainOptions) -> int:
             _encode(options, shards)
         processes.wait()
         corpus = _encode(options, shards)
-        chosen, size = options.vocabulary, options.vocabulary_size
-        vocabulary = corpus.vocabulary(size) if chosen is None else Vocabulary.read(chosen)
+        vocabulary = chosen or corpus.vocabulary(options.vocabulary_size)
         plan = options.plan(shards, corpus.pairs, len(vocabulary), config, network)
         if plan.recipe.rows % processes.count:
             raise OptionError(

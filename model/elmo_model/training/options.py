@@ -74,6 +74,17 @@ class TrainOptions:
             raise OptionError(f"--softmax-steps is {steps} without --weights, expected both or 0")
         elif self.overrides.get("keep_vectors"):
             raise OptionError("--keep-vectors without --weights, expected both or neither")
+        recipe = replace(RECIPES[self.recipe], **self.overrides)
+        for name, acts, needed in (
+            ("matrix_rate", recipe.optimiser == "muon", "--optimiser muon"),
+            ("weight_decay", recipe.optimiser != "adagrad", "--optimiser muon or adamw"),
+            ("decay", recipe.schedule == "constant-decay", "--schedule constant-decay"),
+            ("warmup_steps", recipe.warmup > 0, "--warmup above 0"),
+            ("samples", self.softmax == "sampled", "--softmax sampled"),
+        ):
+            if name in self.overrides and not acts:
+                option = f"--{name.replace('_', '-')}"
+                raise OptionError(f"{option} has no effect here, expected it with {needed}")
 
     def chosen_device(self) -> str:
         """Return "cpu" or "cuda"."""

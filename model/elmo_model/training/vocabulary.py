@@ -41,7 +41,10 @@ class Vocabulary(WordVocabulary):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a vocabulary file, plain or gzipped. Raises CheckpointError and AlphabetError."""
-        return cls(tuple(words_of(FolderSource(path.parent), path.name)))
+        try:
+            return cls(tuple(words_of(FolderSource(path.parent), path.name)))
+        except AlphabetError as error:
+            raise AlphabetError(f"{path}: {error}") from error
 
     def write(self, path: Path) -> None:
         """Write one word per line, atomically."""

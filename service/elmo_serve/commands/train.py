@@ -90,7 +90,9 @@ def _both(name: str) -> str:
 @click.option("--cell", type=_COUNT, show_default="the shape's", help="Cells of an LSTM.")
 @click.option("--projection", type=_COUNT, show_default="the shape's", help="Width of a direction.")
 @click.option(
-    "--vocabulary", type=_existing, help="Words to predict: one a line, most frequent first."
+    "--vocabulary",
+    type=_existing,
+    help="Words to predict: one a line, most frequent first, with rows for <S>, </S> and <UNK>.",
 )
 @click.option(
     "--vocabulary-size",

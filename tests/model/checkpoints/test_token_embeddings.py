@@ -140,15 +140,15 @@ Damage = Callable[[Path], object]
 REFUSED: dict[str, tuple[Damage, str]] = {
     "no unknown": (
         lambda f: write_vocabulary(f, tuple(w for w in WORDS if w != "<UNK>")),
-        r"vocab\.txt: vocabulary lacks <UNK>, expected a row for it",
+        r"vocab\.txt: vocabulary lacks <UNK>; expected rows for <S>, </S>, <UNK>",
     ),
     "no begin": (
         lambda f: write_vocabulary(f, WORDS[1:]),
-        r"vocab\.txt: vocabulary lacks <S>, expected",
+        r"vocab\.txt: vocabulary lacks <S>; expected",
     ),
     "no end": (
         lambda f: write_vocabulary(f, WORDS[::2]),
-        r"vocab\.txt: vocabulary lacks </S>, expected",
+        r"vocab\.txt: vocabulary lacks </S>; expected",
     ),
     "no vocabulary": (
         lambda f: (f / "vocab.txt").unlink(),

@@ -27,6 +27,11 @@ from tests.support.training_runs import options
         ({"weights": "nowhere", "shape": None}, "nowhere: does not exist"),
         ({"softmax_steps": 3}, "--softmax-steps is 3 without --weights"),
         ({"tokens": 40}, "--steps and --tokens"),
+        ({"optimiser": "adamw", "matrix_rate": 0.5}, "--matrix-rate has no effect here, expected"),
+        ({"recipe": "reference", "weight_decay": 0.5}, "--weight-decay has .* muon or adamw"),
+        ({"schedule": "constant", "decay": 0.5}, "--decay has .* --schedule constant-decay"),
+        ({"warmup": 0, "warmup_steps": 5}, "--warmup-steps has .* --warmup above 0"),
+        ({"softmax": "full", "samples": 7}, "--samples has .* --softmax sampled"),
         ({"text": ("nowhere*.txt",)}, "nowhere.*: no such file"),
     ],
 )

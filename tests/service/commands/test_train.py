@@ -258,6 +258,18 @@ def test_a_file_that_is_missing_is_found_before_the_text_is_read(
     refused = elmo("train", tmp_path / "run", *small, option, tmp_path / "no.txt")
 
     assert refused.exit_code == 2 and f"'{option}': File" in refused.stderr, refused.output
+
+
+def test_a_vocabulary_without_rows_that_it_needs_is_named_before_the_text_is_read(
+    tmp_path: Path, small: list[object]
+) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("the\n</S>\n")
+    refused = elmo("train", tmp_path / "run", *small, "--vocabulary", words)
+
+    fault = f"elmo: {words}: vocabulary lacks <S>, <UNK>; expected rows for <S>, </S>, <UNK>\n"
+    assert refused.exit_code == 1 and refused.stderr == fault, refused.output
+    assert not (tmp_path / "run").exists()
     assert not (tmp_path / "run").exists()
 
 
@@ -284,7 +296,8 @@ def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: lis
 @pytest.mark.parametrize("schedule", ["constant", "constant-decay"])
 def test_a_run_can_be_lengthened(tmp_path: Path, small: list[object], schedule: str) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    options = [*small, "--schedule", schedule, "--warmup-steps", 2, "--decay", 0.25, "--name", "n"]
+    decay = ["--decay", 0.25] if schedule == "constant-decay" else []
+    options = [*small, "--schedule", schedule, "--warmup-steps", 2, *decay, "--name", "n"]
     assert elmo("train", run, *options, "--steps", 6, "--minutes", 0).exit_code == 0
     result = elmo("train", run, *options, "--steps", 12)
     assert result.exit_code == 0, result.output

@@ -31,10 +31,12 @@ class WordVocabulary:
 
     def __post_init__(self) -> None:
         rows = {word: row for row, word in enumerate(self.words)}
-        for word in (self.begin, self.end, UNKNOWN):
-            # Without them bilm-tf would use row -1, or after its shift the padding of a batch.
-            if word not in rows:
-                raise AlphabetError(f"vocabulary lacks {word}, expected a row for it")
+        needed = (self.begin, self.end, UNKNOWN)
+        # Without them bilm-tf would use row -1, or after its shift the padding of a batch.
+        if missing := [word for word in needed if word not in rows]:
+            raise AlphabetError(
+                f"vocabulary lacks {', '.join(missing)}; expected rows for {', '.join(needed)}"
+            )
         object.__setattr__(self, "_rows", rows)
 
     @property

@@ -31,7 +31,7 @@ def test_there_are_no_characters() -> None:
 
 @pytest.mark.parametrize("word", ["<S>", "</S>", "<UNK>"])
 def test_a_missing_special_word_is_named(word: str) -> None:
-    with pytest.raises(AlphabetError, match=f"vocabulary lacks {word}, expected a row for it"):
+    with pytest.raises(AlphabetError, match=f"vocabulary lacks {word}; expected rows for <S>, "):
         WordVocabulary(tuple(each for each in WORDS if each != word))
 
 
