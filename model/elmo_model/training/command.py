@@ -134,7 +134,7 @@ def _refuse_other_run(
     known = folder.read_plan()
     plan = options.plan(shards, 0, known.words, config, network)
     has_steps = options.steps is not None or options.tokens is not None
-    folder.check(plan if has_steps else replace(plan, steps=known.steps), options.tokens)
+    folder.check(plan if has_steps else replace(plan, steps=known.steps))
 
 
 def _tell_softmax_alone(plan: Plan) -> None:

@@ -101,5 +101,5 @@ def log_line(line: Mapping[str, Any], steps: int) -> str:
     time = f"{hours}{minutes % 60} min" if seconds >= 60 else f"{seconds} s"
     left = f"  {time} left" if seconds else ""
     forward, backward = line.get("perplexity_forward"), line.get("perplexity_backward")
-    words = "" if forward is None else f"  perplexity {forward:.1f} forward {backward:.1f} backward"
+    words = "" if forward is None else f"  perplexity {forward:.5g} forward {backward:.5g} backward"
     return f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}{words}{left}"

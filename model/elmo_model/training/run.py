@@ -106,24 +106,19 @@ class Folder:
             vocabulary.write(self.vocabulary)
         write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
 
-    def check(self, plan: Plan, tokens: int | None = None) -> None:
-        """Raise TrainingError unless `plan` may take the place of that of the run here.
-
-        `tokens` is the length of the run where it was given in these.
-        """
+    def check(self, plan: Plan) -> None:
+        """Raise TrainingError unless `plan` may take the place of that of the run here."""
         known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
         del given["name"]  # by default that of the folder, which may be renamed
         if plan.recipe.keep_vectors:
             del given["recipe.samples"]  # decides nothing
         path = latest(self.snapshots)
-        done = 0 if path is None else step_of(path)
+        done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
         if plan.steps < done:
-            unit, found = ("steps", plan.steps) if tokens is None else ("tokens", tokens)
-            least = done if tokens is None else done * plan.recipe.tokens_per_step
             raise TrainingError(
-                f"{self.path}: the run here has done {least} {unit}, found --{unit} {found}; "
-                f"expected {least} or more"
+                f"{self.path}: the run here has done {done:,} steps of {each:,} tokens, and this "
+                f"command asks for {plan.steps:,}; expected {done:,} or more"
             )
         if plan.recipe.schedule != "cosine":  # the rate of a step does not depend on their number
             del given["steps"]

@@ -320,7 +320,7 @@ def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -
     assert "All 9 steps were done already; nothing was trained\n" in again.stdout
     shorter = elmo("train", run, *options, "--tokens", 100)
     assert shorter.exit_code == 1
-    assert "has done 180 tokens, found --tokens 100; expected 180 or more" in shorter.stderr
+    assert "has done 9 steps of 20 tokens, and this command asks for 5; expected 9 or more" in shorter.stderr
 
 
 def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_run_is_not_made_shorter_than_it_is(tmp_path: Path, small: list[object
     assert elmo("train", run, *options, "--steps", 3).exit_code == 0
     result = elmo("train", run, *options, "--steps", 2)
     assert result.exit_code == 1
-    assert "has done 3 steps, found --steps 2" in result.stderr
+    assert "has done 3 steps of 20 tokens, and this command asks for 2" in result.stderr
 
 
 def test_the_first_line_comes_after_the_first_step_on_standard_output(
