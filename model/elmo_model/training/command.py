@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +97,10 @@ def perplexity(
         model, vocabulary = language_model(str(name))
     model.to(device)
     shards = find_shards(text)
-    every = (sentence for shard in shards for sentence in sentences_of(shard))
-    try:
-        served = per_token(model, vocabulary, islice(every, sentences), on_step)
-    except ValueError as error:
-        raise TrainingError(f"{', '.join(text)}: {error}") from error
+    every = list(islice(chain.from_iterable(map(sentences_of, shards)), sentences))
+    if not every:
+        raise TrainingError(f"{', '.join(text)}: there is no sentence to measure on")
+    served = per_token(model, vocabulary, every, on_step)
     carried = None
     if sentences is None:
         with tempfile.TemporaryDirectory(prefix="elmo-perplexity-") as folder:

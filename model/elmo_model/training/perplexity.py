@@ -1,7 +1,7 @@
 """Perplexity of text: that of bilm-tf, and one that is independent of the batch size."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -51,29 +51,27 @@ class Perplexity:
 def per_token(
     model: LanguageModel,
     vocabulary: Vocabulary,
-    sentences: Iterable[Sequence[str]],
+    sentences: Sequence[Sequence[str]],
     on_step: OnStep = ignore,
 ) -> Perplexity:
     """Measure over all predictions, every sentence from zero state, as the server reads it.
 
     A sentence of n tokens has n + 1 predictions in each direction: its tokens and its end. The
-    softmax is over all words, without dropout. Raises ValueError without a sentence.
+    softmax is over all words, without dropout. There is at least one sentence.
     """
-    training, every = model.training, list(sentences)
+    training = model.training
     model.eval()
     totals, predictions = torch.zeros(2, dtype=torch.float64), 0
-    in_all = sum(len(sentence) + 1 for sentence in every)
+    in_all = sum(len(sentence) + 1 for sentence in sentences)
     try:
         with torch.no_grad():
-            for batch in by_length(range(len(every)), every, _POSITIONS):
-                chosen = [every[number] for number in batch]
+            for batch in by_length(range(len(sentences)), sentences, _POSITIONS):
+                chosen = [sentences[number] for number in batch]
                 totals += _losses(model, vocabulary, chosen)
                 predictions += sum(len(sentence) + 1 for sentence in chosen)
                 on_step("Per token", predictions, in_all)
     finally:
         model.train(training)
-    if not predictions:
-        raise ValueError("there is no sentence to measure on")
     forward, backward = (totals / predictions).tolist()
     return Perplexity(forward, backward, predictions)
 

@@ -57,6 +57,8 @@ delay the event loop by as much; less costs throughput (benchmarks/event_loop.py
 _GEN0_OBJECTS: Final = 10_000
 """Allocations before the garbage collector runs: requests leave few cyclic objects."""
 
+_EVERY_INTERFACE: Final = ("0.0.0.0", "::")
+
 _FAILURES: Final = 100
 """Failures in `_FAILURE_SECONDS` after which the process ends. A larger value logs more of them."""
 
@@ -132,7 +134,8 @@ class _UvicornServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start; then tune the interpreter for a process that answers many small requests."""
         await super().startup(sockets)
-        _log.info("listening on %s", self._server.address)
+        every = ", on every interface" if self._server.settings.host in _EVERY_INTERFACE else ""
+        _log.info("listening on %s%s", self._server.address, every)
         self._run(self._stop_when_failed())
         # A full collection over the modules alone would hold the event loop for some 20 ms.
         gc.collect()
@@ -167,7 +170,9 @@ class _UvicornServer(uvicorn.Server):
     async def _drain(self) -> None:
         _log.info("draining")
         self.is_drained = await self._server.drain()
-        if not self.is_drained:
+        if self.is_drained:
+            _log.info("drained: every admitted request is answered")
+        else:
             _log.error("the drain timeout passed before everything was answered")
         self.should_exit = True
 
@@ -263,7 +268,7 @@ def _cannot_listen(host: str, port: int, error: OSError) -> str:
 
 def _address(host: str, port: int) -> str:
     """Return the address to open in a browser."""
-    name = "localhost" if host in ("0.0.0.0", "::") else host
+    name = "localhost" if host in _EVERY_INTERFACE else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 

@@ -30,7 +30,9 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         train(with_changes(chosen, dropout=0.2))
     with pytest.raises(ElmoError, match="steps 2, found 3"):
         train(replace(chosen, steps=3))
-    with pytest.raises(ElmoError, match=r"has done 2 steps of 20 tokens, .* asks for 1; expected 2"):
+    with pytest.raises(
+        ElmoError, match=r"has done 2 steps of 20 tokens, .* asks for 1; expected 2"
+    ):
         train(replace(chosen, steps=1))
 
 

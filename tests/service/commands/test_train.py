@@ -320,7 +320,10 @@ def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -
     assert "All 9 steps were done already; nothing was trained\n" in again.stdout
     shorter = elmo("train", run, *options, "--tokens", 100)
     assert shorter.exit_code == 1
-    assert "has done 9 steps of 20 tokens, and this command asks for 5; expected 9 or more" in shorter.stderr
+    assert (
+        "has done 9 steps of 20 tokens, and this command asks for 5; expected 9 or more"
+        in shorter.stderr
+    )
 
 
 def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:

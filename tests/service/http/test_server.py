@@ -45,7 +45,7 @@ def test_a_closed_terminal_drains_the_server(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGHUP)  # it reaches every process of the terminal
 
         assert server.process.wait(60) == 0
-        assert "draining" in server.log
+        assert "draining" in server.log and "drained: every" in server.log
         assert "lost" not in server.log
 
 
