@@ -206,7 +206,7 @@ def key_check() -> Callable[[str, str], None]:
         path = hash(tuple(parts))
         above = [hash(tuple(parts[:depth])) for depth in range(1, len(parts))]
         if path in datasets:
-            raise CannotSend(f"{place}is a key already")
+            raise CannotSend(f"{place}is a key already; without sentence keys, each has its number")
         taken = next((depth for depth, key in enumerate(above, 1) if key in datasets), 0)
         if not parts or "\0" in text or path in groups or taken:
             other = f": {'/'.join(parts[:taken])!r} is a key already" if taken else ""

@@ -1,19 +1,24 @@
 """Schema errors of request bodies, in words that name the bad value and the allowed ones."""
 
+import codecs
 import difflib
+from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from elmo_model.errors import SHOWN_CHARACTERS, shown
+from elmo_model.errors import SHOWN_CHARACTERS, counted, shown
 from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer
 from elmo_serve.tasks.schema import ALLOWED, TAGS
 
 _MOST_FAULTS: Final = 20
 """Faults that one response lists."""
+
+_NAMES_SHOWN: Final = 5
+"""Members that a message names of an object."""
 
 _TAGS: Final = frozenset(TAGS.values())
 
@@ -29,6 +34,8 @@ def validated(model: type[_Body], body: bytes | memoryview, context: Any = None)
     """
     if not body:
         raise MalformedBody("The body is empty, expected JSON.")
+    if bytes(body[:3]) == codecs.BOM_UTF8:
+        raise MalformedBody("The body begins with a byte order mark, expected JSON without one.")
     try:
         return model.model_validate_json(bytes(body), context=context)
     except ValidationError as error:
@@ -151,9 +158,10 @@ _WORDS: Final = {
 def spelled(value: Any) -> str:
     """Return a client's value as JSON spells it, shortened."""
     if isinstance(value, dict):
-        return "an object"
+        names = ", ".join(map(shown, islice(value, _NAMES_SHOWN)))
+        return f"an object with {names}" if value else "an empty object"
     if isinstance(value, list):
-        return "a list" if value else "an empty list"
+        return f"a list of {counted(len(value), 'item')}" if value else "an empty list"
     if value is None or isinstance(value, bool):
         return orjson.dumps(value).decode()
     return shown(value)

@@ -53,9 +53,13 @@ def test_a_body_that_is_not_json_is_malformed() -> None:
         (task(layer_norm=1), "/layer_norm", "must be true or false; found 1"),
         (task(weights=3), "/weights", "must be a list of numbers; found 3"),
         (task(weights=[]), "/weights", "must not be empty"),
-        (task(weights=[0.0] * 257), "/weights", "must have at most 256 numbers; found a list"),
-        (task(weights=[0, [1]]), "/weights/1", "must be a number; found a list"),
-        (task(weights=[0, {}]), "/weights/1", "must be a number; found an object"),
+        (
+            task(weights=[0.0] * 257),
+            "/weights",
+            "must have at most 256 numbers; found a list of 257 items",
+        ),
+        (task(weights=[0, [1]]), "/weights/1", "must be a number; found a list of 1 item"),
+        (task(weights=[0, {}]), "/weights/1", "must be a number; found an empty object"),
         (task(name="a b"), "/name", f"must be {TASK_NAME_RULE}; found 'a b'"),
         ({"gamma": 1}, "/weights", "is required"),
         ([], "", "must be an object; found an empty list"),
@@ -63,7 +67,7 @@ def test_a_body_that_is_not_json_is_malformed() -> None:
             task(wieghts=[1]),
             "/wieghts",
             "is no field; did you mean weights? There are weights, gamma, layer_norm, name, model, "
-            "revision, description; found a list",
+            "revision, description; found a list of 1 item",
         ),
     ],
 )
@@ -91,7 +95,7 @@ def test_a_fault_of_a_task_names_place_value_and_rule(body: Any, pointer: str, d
         (
             embed(mix=[1, 2]),
             "/mix",
-            "must be an object with weights, gamma, layer_norm; found a list",
+            "must be an object with weights, gamma, layer_norm; found a list of 2 items",
         ),
         (
             {"sentences": "a b"},

@@ -120,6 +120,10 @@ def _form(place: Path) -> Format:
 def _with_notes_logged(checkpoint: Checkpoint) -> Checkpoint:
     for note in checkpoint.notes:
         _log.warning("%s", note)
+    for name, tensor in checkpoint.tensors.items():
+        # the sum is quick, and finite unless a number is not or the numbers are huge
+        if not tensor.sum().isfinite() and not tensor.isfinite().all():
+            _log.warning("%s: %s holds NaN or infinity: vectors will", checkpoint.name, name)
     return checkpoint
 
 

@@ -67,12 +67,23 @@ class Row:
                         "a list of them"
                     )
                 return "" if value is None else " ".join(map(str, values))
-        raise self._lacks(" or ".join(columns), columns)
+        raise self.lacks(" or ".join(columns), columns)
+
+    def text(self, column: str) -> str:
+        """Return text to split into tokens, as `field` does. Raises FitError for no string."""
+        value = self.fields[column]
+        if not isinstance(value, str | None):
+            tokens = column.replace("text", "sentence")
+            raise FitError(
+                f"{self.place}: {column} is {shown(value)}, expected a string; tokens go into "
+                f"{tokens}"
+            )
+        return value or ""
 
     def label(self, column: str) -> str:
         """Return a label. Raises FitError for an empty one, and where there is no such column."""
         if column not in self.fields:
-            raise self._lacks(f"{column}; elmo fit --label names another column", (column,))
+            raise self.lacks(f"{column}; elmo fit --label names another column", (column,))
         label = self.field(column)
         if not label:
             raise FitError(f"{self.place}: the column {column} is empty, expected a label")
@@ -92,11 +103,11 @@ class Row:
         """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
         if not {*_WORD, label} <= self.fields.keys():
             expected = "sentence (tokens with spaces between them), token_index (from 0) and"
-            raise self._lacks(f"{expected} {label}", (*_WORD, label))
+            raise self.lacks(f"{expected} {label}", (*_WORD, label))
         tokens = self.field("sentence").split(" ")
         return tokens, self.token("token_index", tokens), self.label(label)
 
-    def _lacks(self, expected: str, columns: Sequence[str]) -> FitError:
+    def lacks(self, expected: str, columns: Sequence[str]) -> FitError:
         """Return the error for a table without some columns; names differ by their case."""
         known = {column.casefold() for column in columns}
         near = [each for each in self.fields if each not in columns and each.casefold() in known]
@@ -150,7 +161,10 @@ def read_parts(
     learned = read_examples(train, kind, label, tokenize, limit)
     learned.check(str(train))
     if not is_named and len(learned.sentences) == 1:
-        raise FitError(f"{train}: holds one sentence, expected a blank line after each of several")
+        raise FitError(
+            f"{train}: holds one sentence, expected a blank line after each of several; a table "
+            f"of words has the columns {' and '.join(_WORD)}"
+        )
     scored = None if test is None else read_examples(test, kind, label, tokenize)
     if scored is not None and not len(scored):
         raise FitError(f"{test}: holds no example")
@@ -279,17 +293,19 @@ def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:
 
 
 def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
-    text = row.field(*_TEXT)
-    tokens = _split(row, text, tokenize) if "text" in row else text.split()
-    return tokens, row.label(label)
+    if "text" in row:
+        return _split(row, row.text("text"), tokenize), row.label(label)
+    return row.field(*_TEXT).split(), row.label(label)
 
 
 def _pair(row: Row, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
     sides: list[Side] = []
+    if ("index1" in row) != ("index2" in row):
+        raise row.lacks("both index1 and index2, or neither", ("index1", "index2"))
     for number in (1, 2):
         text, index = f"text{number}", f"index{number}"
         if text in row:
-            tokens = _split(row, row.field(text), tokenize)
+            tokens = _split(row, row.text(text), tokenize)
         else:
             tokens = row.field(f"sentence{number}", text).split()
         sides.append((tokens, row.token(index, tokens) if index in row else None))

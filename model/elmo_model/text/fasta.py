@@ -6,14 +6,15 @@ from elmo_model.errors import ElmoError, shown
 
 
 class FastaError(ElmoError):
-    """A line of a sequence without a header; the message has its number, counted from 1."""
+    """A line that is not FASTA; the message has its number, counted from 1."""
 
 
 def read(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the header of each record, without its `>`, and the sequence, without white space.
 
     Of the lines one is read beyond the record that is yielded. Raises FastaError for text before
-    the first header.
+    the first header, and for a header with a carriage return inside: old Macintosh files end their
+    lines with these alone, and the sequence would be read as a part of the header.
     """
     header: str | None = None
     parts: list[str] = []
@@ -22,6 +23,8 @@ def read(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             if header is not None:
                 yield header, "".join(parts)
             header, parts = line[1:].strip(), []
+            if "\r" in header:
+                raise FastaError(f"line {number} has \\r inside; lines end with \\n or \\r\\n")
         elif text := "".join(line.split()):
             if header is None:
                 raise FastaError(

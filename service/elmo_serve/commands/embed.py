@@ -147,7 +147,9 @@ class Options:
 @model_option(MODEL_OR_SERVERS)
 @removed_option("--options-file", _PAIR, why=_ALLENNLP)
 @removed_option("--weight-file", _PAIR, why=_ALLENNLP)
-@removed_option("--cuda-device", "--device cuda:0 is the first GPU", why=_ALLENNLP)
+@removed_option(
+    "--cuda-device", "--device cuda:0 is the first GPU, --device cpu is -1", why=_ALLENNLP
+)
 @server_option("Compute on this server, not in this process.")
 @api_key_option()
 @click.option(

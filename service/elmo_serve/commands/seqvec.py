@@ -10,6 +10,7 @@ import click
 from elmo_serve.commands.embed import embed
 from elmo_serve.commands.options import is_given
 from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.files.inputs import UNKNOWN
 from elmo_serve.files.outputs.proteins import seqvec_layout
 
 _LAYERS: Final = {
@@ -55,6 +56,14 @@ _LAYERS: Final = {
     help="The field of the header that is the id, from 0; -1: the whole header.",
 )
 @click.option("--cpu", is_flag=True, help="Compute on the CPU.")
+@click.option(
+    "--unknown",
+    type=click.Choice(UNKNOWN, case_sensitive=False),
+    default="keep",
+    show_default=True,
+    help="What becomes of letters other than the 25 of amino acids.",
+)
+@click.option("--force", is_flag=True, help="Replace OUTPUT.")
 @click.option("--silent", is_flag=True, help="Omit the note of --batchsize.")
 def seqvec(source: str, output: str, layer: str | None, **values: Any) -> None:
     """Write vectors of proteins, with the flags of SeqVec.
@@ -69,16 +78,18 @@ def seqvec(source: str, output: str, layer: str | None, **values: Any) -> None:
     """
     if seqvec_layout(output) is None:
         fail(f"{output} ends in {Path(output).suffix!r}, expected .h5, .hdf5, .npz or .npy", code=2)
+    if values["no_sum_layers"] and layer not in (None, "all"):
+        fail(f"--no-sum-layers is --layer all, and --layer is {layer}: leave out one", code=2)
     if values["batchsize"] is not None and not values["silent"]:
         tell("--batchsize and --max_size have no effect: batches are chosen by this program")
     options = [
         f"--split-char={values['split_char']}",
         f"--id={values['id']}",
+        f"--unknown={values['unknown']}",
         f"--device={'cpu' if values['cpu'] else 'auto'}",
         _LAYERS["all" if values["no_sum_layers"] else layer or "sum"],
     ]
-    if values["protein"]:
-        options.append("--protein")
+    options += [f"--{name}" for name in ("protein", "force") if values[name]]
     if is_given("model") or not values["model"]:  # `elmo embed` reads ELMO_MODEL itself
         usual = "./model" if Path("model").is_dir() else "seqvec"
         options.append(f"--model={values['model'] or usual}")

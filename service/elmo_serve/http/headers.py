@@ -3,8 +3,9 @@
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
 
 import mimeparse
 
@@ -133,6 +134,14 @@ def media_type(scope: "Scope", *others: str) -> str:
             headers={"Accept-Encoding": "identity"},
         )
     return found
+
+
+def refuse_fields_in_query(scope: "Scope", fields: Collection[str]) -> None:
+    """Raise InvalidRequest for a field of the body that is in the query: it would be ignored."""
+    if scope["query_string"]:
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if (name := next((name for name, _ in query if name in fields), None)) is not None:
+            raise InvalidRequest(f"{name} is in the query; it is a field of the body.")
 
 
 def client(scope: "Scope") -> str:

@@ -138,10 +138,11 @@ class ServedModel:
         if self._tasks is not None:
             self._tasks.close()
 
-    def unavailable(self) -> Unavailable:
-        """Return the error of a request to the model, while `open_reason` has a reason."""
+    def unavailable(self, reason: str | None = None) -> Unavailable:
+        """Return the error of a request to the model: `reason`, or else `open_reason`."""
         seconds = _RETRY_SECONDS if self.fault is None else _FAILED_RETRY_SECONDS
-        return Unavailable(f"{self.name!r} is not ready: {self.open_reason}.", retry_after=seconds)
+        why = self.open_reason if reason is None else reason
+        return Unavailable(f"{self.name!r} is not ready: {why}.", retry_after=seconds)
 
 
 class ServedModels:

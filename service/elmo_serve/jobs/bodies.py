@@ -53,7 +53,8 @@ def _lines(body: bytes) -> list[tuple[int, bytes]]:
         try:
             found = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise MalformedBody(f"Line {number} of the body is not JSON: {error}.") from None
+            fault = f"at character {error.colno}: {error.msg}"
+            raise MalformedBody(f"Line {number} of the body is not JSON, {fault}.") from None
         if not isinstance(found, dict):
             kind = "the options" if number == lines[0][0] else "an example"
             raise InvalidRequest(

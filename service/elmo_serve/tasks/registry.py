@@ -147,6 +147,7 @@ class TaskRegistry:
         path = self.folder / (name + _SUFFIX)
         with self._lock:
             file = self._read(path, name)
+            self._files = self._with(name, file)  # another server may have deleted it
             if file is not None and file.is_of_another_model:
                 raise UnknownTask(f"No task {shown(name)}: {file.fault}")
             try:

@@ -117,8 +117,11 @@ def test_a_stored_projection_between_equal_sizes_is_used(tmp_path: Path) -> None
     torch.testing.assert_close(doubled.embed([["a"]])[0][0], 2 * bare.embed([["a"]])[0][0])
 
 
-def test_nan_in_the_weights_is_loaded(tmp_path: Path) -> None:
+def test_nan_in_the_weights_is_loaded_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert load(poisoned(write_pair(tmp_path / "model"))).embed([["a"]])[0].isnan().any()
+    assert "model: token_embedder.char_cnn.projection.bias holds NaN" in caplog.text
 
 
 def test_the_revision_depends_on_numbers_and_configuration(tmp_path: Path) -> None:

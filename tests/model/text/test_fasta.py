@@ -19,3 +19,8 @@ def test_text_before_the_first_header_is_named() -> None:
         list(read(["\n", "ACDE\n", ">x\n"]))
     with pytest.raises(FastaError, match=r"is 'A{63}\.\.\.', expected"):
         list(read(["A" * 65]))
+
+
+def test_line_ends_of_old_macintosh_files_are_named() -> None:
+    with pytest.raises(FastaError, match=r"line 1 has \\r inside"):
+        list(read([">P1\rSEQ\r>P2\rACD\r"]))

@@ -107,6 +107,22 @@ def test_a_folder_is_one_file(tmp_path: Path, proteins: Path) -> None:
     assert (tmp_path / "out.h5").read_bytes() == (tmp_path / "same.h5").read_bytes()
 
 
+def test_what_messages_advise_is_taken(proteins: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.h5"
+    kept = seqvec(proteins, output)
+    assert "--unknown x" in kept.stderr
+    assert "--force" in seqvec(proteins, output).stderr
+
+    replaced = seqvec(proteins, output, "--force", "--unknown", "x")
+    assert (replaced.exit_code, "read as X" in replaced.stderr) == (0, True)
+
+
+def test_layers_that_contradict_are_refused(proteins: Path, tmp_path: Path) -> None:
+    result = seqvec(proteins, tmp_path / "out.h5", "--no-sum-layers", "--layer", "LSTM1")
+    assert result.exit_code == 2
+    assert "--no-sum-layers is --layer all, and --layer is LSTM1" in result.stderr
+
+
 def test_another_ending_is_refused(proteins: Path, tmp_path: Path) -> None:
     result = seqvec(proteins, tmp_path / "out.txt")
 

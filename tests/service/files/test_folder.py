@@ -259,7 +259,7 @@ def test_a_folder_is_refused_before_anything_is_computed(job: FolderRun, source:
         raise AssertionError("the network was asked")
 
     text = replace(job.options, output_format="elmoformanylangs-text")
-    with pytest.raises(FileError, match="do not use --all"):
+    with pytest.raises(FileError, match="in place of --all, name --top"):
         replace(job, options=text).run(source.info, write)
     (Path(job.root) / "b" / "c.txt").write_text("a\n\nb\n\n")
     with pytest.raises(FileError, match=r"b/c\.txt: no tokens in lines 2, 4 of 4;"):

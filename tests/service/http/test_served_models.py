@@ -99,6 +99,13 @@ def test_readiness_names_the_models_that_cannot_answer(several: Running) -> None
     assert "nowhere: does not exist" in info(several)["models"][2]["reason"]
 
 
+def test_info_of_a_model_that_failed_has_the_states_of_all(several: Running) -> None:
+    refused = httpx.get(several.url + "/info", params={"model": "gone"})
+
+    assert refused.status_code == 503 and "GET /info" not in refused.text
+    assert "gone (failed): " in refused.text and "nowhere: does not exist" in refused.text
+
+
 def test_info_describes_one_model_and_lists_all(several: Running) -> None:
     first = httpx.get(several.url + "/info").json()
     four = httpx.get(several.url + "/info", params={"model": "four"}).json()
@@ -108,8 +115,6 @@ def test_info_describes_one_model_and_lists_all(several: Running) -> None:
     assert first["models"] == four["models"]
     states = [(model["model"], model["state"]) for model in first["models"]]
     assert states == [("small", "ready"), ("four", "ready"), ("gone", "failed")]
-    gone = httpx.get(several.url + "/info", params={"model": "gone"})
-    assert gone.status_code == 503 and gone.json()["detail"] == COULD_NOT_BE_LOADED
     assert httpx.get(several.url + "/info", params={"model": "five"}).status_code == 404
 
 

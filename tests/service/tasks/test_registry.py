@@ -86,6 +86,16 @@ def test_a_deleted_task_is_gone(registry: TaskRegistry, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
+def test_a_task_that_another_server_has_just_deleted_is_not_registered(
+    registry: TaskRegistry, tmp_path: Path
+) -> None:
+    registry.put(NER)
+    (tmp_path / "ner.json").unlink()
+
+    with pytest.raises(UnknownTask, match=r"^No task 'ner': none is registered$"):
+        registry.delete("ner")
+
+
 def write_fit(folder: Path, name: str) -> Path:
     """Write the head of a fitted task, as a fit does."""
     head = folder / f"{name}{FIT_SUFFIX}" / "head.safetensors"

@@ -61,7 +61,10 @@ def accept_all(_output: Output) -> Check:
 def refuse_stacks(output: Output) -> Check:
     """Accept one vector a token, or one a sentence."""
     if output.stacked:
-        raise FileError("the format holds one vector per token; do not use --all")
+        raise FileError(
+            "the format holds one vector per token: in place of --all, name --top, --average or "
+            "--layer"
+        )
     return accept_all(output)
 
 

@@ -78,6 +78,7 @@ class EmbeddingCall:
             DisconnectError: the client left.
         """
         server, limits = self.server, self.server.request_limits
+        headers.refuse_fields_in_query(self.scope, model.model_fields)
         with self._limited(NOT_RECEIVED), Body(self.scope, server.receiving) as body:
             await body.receive(self._receive)
             self._wait.end_on_disconnect(self._receive)

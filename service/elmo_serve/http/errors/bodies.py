@@ -33,6 +33,9 @@ SCHEMAS: Final[dict[str, type[BaseModel]]] = {
     OPEN_INFERENCE: OpenInferenceErrorResponse,
 }
 
+_WITHOUT_VERSION: Final = ("/embeddings", "/models")
+"""What OpenAI's clients ask for with a base address that lacks /v1: they show no other body."""
+
 _CODES: Final[dict[type[ServiceError], str]] = {
     Unauthorized: "invalid_api_key",
     UnknownModel: "model_not_found",
@@ -42,11 +45,11 @@ _CODES: Final[dict[type[ServiceError], str]] = {
 def response(error: ServiceError, scope: Scope) -> Response:
     """Return the response for an error of a request."""
     method, path, state = scope["method"], scope["path"], scope["state"]
-    if path.startswith(OPENAI):
+    if path.startswith(OPENAI) or path in _WITHOUT_VERSION:
         return _json(openai_body(error), openai_status(type(error)), error)
     if path.startswith(TEI) or path == "/tei" or (method, path) == ("POST", "/"):
         return _json(tei_body(error), error.status, error)
-    if path.startswith(OPEN_INFERENCE):
+    if path.startswith(OPEN_INFERENCE) or path == "/v2":
         return _json({"error": problem_details.encodable(error.detail)}, error.status, error)
     document = problem_details.problem(error, state["request_id"], state.get("trace_id"))
     return _json(document, error.status, error, problem_details.MEDIA_TYPE)

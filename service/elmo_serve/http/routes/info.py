@@ -29,6 +29,10 @@ router = APIRouter(tags=["Server"])
 async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     """Return a model, its devices and the limits of the server."""
     served, settings = server.models.get(model), server.settings
+    if served.pool.info is None:
+        states = (each.status for each in server.models)
+        reasons = (f"{each.model} ({each.state}): {each.reason}" for each in states if each.reason)
+        raise served.unavailable("; ".join(reasons))
     info, slots = served.info, served.pool.slots
     words = info.word_vectors
     return InfoResponse(

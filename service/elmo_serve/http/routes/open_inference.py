@@ -70,6 +70,12 @@ async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
     return OpenInferenceModelReady(name=model.name, ready=True)
 
 
+@router.post("/v2/models/{name:path}/infer", include_in_schema=False)
+async def infer(name: str) -> None:
+    """Answer 404 with the reason: a client of the protocol asks for it first."""
+    raise UnknownRoute("There is no `infer`: it sends tensors. POST /embed takes tokens and text.")
+
+
 @router.get(
     "/v2/models/{name:path}",
     operation_id="getModelMetadata",
@@ -80,6 +86,8 @@ async def model_metadata(name: str, server: TheServer) -> OpenInferenceModel:
     """Return the revision of a model. `GET /info` says more."""
     if name.endswith("/config"):  # of Triton, and no part of the protocol
         raise UnknownRoute("There is no route for the configuration of a model; GET /info has it.")
+    if name.endswith("/infer"):
+        await infer(name)
     model = server.models.get(name)
     return OpenInferenceModel(
         name=model.name, versions=[model.info.revision], platform=_NAME, inputs=[], outputs=[]

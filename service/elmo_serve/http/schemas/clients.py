@@ -217,7 +217,17 @@ def _place(value: JsonValue) -> str | None:
 def _pair(value: JsonValue) -> JsonValue:
     if not isinstance(value, list) or len(value) != 2:
         raise PydanticCustomError(ALLOWED, "must be a list of two places")
-    return value
+    return [_without_absent(place) for place in value]
+
+
+def _without_absent(place: JsonValue) -> JsonValue:
+    """Return a place without members that are null, and without an empty list beside a text."""
+    if not isinstance(place, dict):
+        return place
+    given: dict[str, JsonValue] = {name: v for name, v in place.items() if v is not None}
+    if "text" in given and given.get("tokens") == []:
+        del given["tokens"]
+    return given
 
 
 class _Place(BaseModel):

@@ -223,7 +223,7 @@ def test_biotrainer_finds_a_sequence_by_its_hash(
             assert file[key].attrs["original_id"] == HEADERS[name].split()[0]
             assert file[key].compression == ("gzip" if sequence else None)
     line = refused(proteins, tmp_path / "b.h5", "--layout", "biotrainer", "--all")
-    assert "holds one vector per token; do not use --all" in line
+    assert "holds one vector per token: in place of --all" in line
 
 
 def read_by_scikit_bio(path: Path) -> list[tuple[str, np.ndarray]]:

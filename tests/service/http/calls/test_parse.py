@@ -262,7 +262,12 @@ def test_a_body_is_an_object(body: bytes) -> None:
         (EmbeddingsRequest, {"input": [7, 8]}, "/input", "holds token ids"),
         (EmbeddingsRequest, {"input": [[7]]}, "/input/0", "holds token ids"),
         (EmbeddingsRequest, {"input": [["a", 3]]}, "/input/0/1", "must be a string; found 3"),
-        (EmbeddingsRequest, {"input": ["a", {}]}, "/input/1", "a list of tokens; found an object"),
+        (
+            EmbeddingsRequest,
+            {"input": ["a", {}]},
+            "/input/1",
+            "a list of tokens; found an empty object",
+        ),
         (TeiEmbedRequest, {"inputs": "a", "normalize": 1}, "/normalize", "true or false; found 1"),
         (
             TeiEmbedAllRequest,

@@ -82,7 +82,7 @@ def test_errors_of_the_base_addresses_of_tei(method: str, path: str) -> None:
     assert set(orjson.loads(answer_to(BUSY, method, path).body)) == {"error", "error_type"}
 
 
-@pytest.mark.parametrize("path", ["/embed", "/v1", "/teis", "/v2", "/v3/embeddings"])
+@pytest.mark.parametrize("path", ["/embed", "/v1", "/teis", "/v2x", "/v3/embeddings"])
 def test_other_paths_have_problem_documents(path: str) -> None:
     assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
     root = answer_to(BUSY, "GET", "/")

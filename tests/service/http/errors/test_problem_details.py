@@ -67,7 +67,6 @@ async def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body
         (b'{"sentences": [["a"]],}', "line 1 column 23"),
         (b'{"sentences": [["\xff"]]}', "unicode"),
         ('{"sentences": []}'.encode("utf-16"), "line 1 column 1"),
-        (b'\xef\xbb\xbf{"sentences": []}', "line 1 column 1"),
         (rb'{"sentences": [["\ud800"]]}', "hex escape"),
         (b'{"sentences": [[%s]]}' % (b"9" * 5_000), "number out of range"),
         (b"[" * 100_000, "recursion limit"),
@@ -88,6 +87,28 @@ def test_an_empty_body_is_named(client: httpx.Client) -> None:
     assert members["detail"] == "The body is empty, expected JSON."
 
 
+def test_a_byte_order_mark_is_named(client: httpx.Client) -> None:
+    content = b'\xef\xbb\xbf{"sentences": []}'
+    members = problem(client.post("/embed", content=content, headers=JSON), "malformed-body")
+
+    assert members["detail"].startswith("The body begins with a byte order mark")
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"), [("/embedd", "/embed"), ("/similarty", "/similarity"), ("/zzz", "")]
+)
+def test_an_unknown_route_names_the_nearest(client: httpx.Client, path: str, meant: str) -> None:
+    detail = problem(client.get(path), "unknown-route")["detail"]
+    assert f"did you mean {meant}? /docs lists all." in detail if meant else "lists them" in detail
+
+
+@pytest.mark.parametrize("path", ["/embeddings", "/models"])
+def test_clients_of_openai_that_lack_v1_are_shown_why(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert f"did you mean /v1{path}?" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "pointer", "said"),
     [
@@ -97,7 +118,7 @@ def test_an_empty_body_is_named(client: httpx.Client) -> None:
         ({"sentences": [[], None]}, "/sentences/1", "must be a list of tokens; found null"),
         ({"sentences": [["a", "b"], ["c", 3]]}, "/sentences/1/1", "must be a string; found 3"),
         ({"sentences": [[True]]}, "/sentences/0/0", "must be a string; found true"),
-        ({"sentences": [["a", {}]]}, "/sentences/0/1", "must be a string; found an object"),
+        ({"sentences": [["a", {}]]}, "/sentences/0/1", "must be a string; found an empty object"),
         (
             {"sentences": GIVEN, "a/b~": 1},
             "/a~1b~0",
@@ -112,7 +133,11 @@ def test_an_empty_body_is_named(client: httpx.Client) -> None:
         ({"sentences": GIVEN, "layers": []}, "/layers", "must not be empty"),
         ({"sentences": GIVEN, "layers": ["1"]}, "/layers/0", "a whole number; found '1'"),
         ({"sentences": GIVEN, "layers": [True]}, "/layers/0", "a whole number; found true"),
-        ({"sentences": GIVEN, "layers": [{}]}, "/layers/0", "a whole number; found an object"),
+        (
+            {"sentences": GIVEN, "layers": [{}]},
+            "/layers/0",
+            "a whole number; found an empty object",
+        ),
         ({"sentences": GIVEN, "layers": [10**40]}, "/layers/0", "there is no layer 1000"),
         ({"sentences": GIVEN, "layers": [0, 3]}, "/layers/1", "no layer 3; there are 0 to 2"),
         ({"sentences": GIVEN, "layers": [0, 1, 2, 0]}, "/layers", "4 layers; there are 3"),
@@ -206,7 +231,7 @@ def test_an_unknown_task_is_404_and_names_the_known_ones(
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/embed/", "/embeddings", "/tasks/a/b", "/healthz", "/%00"]
+    "path", ["/nothing", "/embed/", "/v1", "/tasks/a/b", "/healthz", "/%00"]
 )
 def test_an_unknown_route_is_404(client: httpx.Client, path: str) -> None:
     problem(client.get(path), "unknown-route")

@@ -39,6 +39,10 @@ def test_an_unknown_model_is_an_error_of_the_protocol(client: httpx.Client) -> N
         assert "'small'" in answer.json()["error"]
     answer = client.get("/v2/models/small/config")
     assert (answer.status_code, "GET /info has it" in answer.json()["error"]) == (404, True)
+    for method in ("GET", "POST"):
+        answer = client.request(method, "/v2/models/small/infer")
+        assert (answer.status_code, "POST /embed" in answer.json()["error"]) == (404, True)
+    assert list(client.post("/v2").json()) == ["error"]
 
 
 def test_only_health_and_the_name_of_the_program_need_no_key(narrow: Running) -> None:

@@ -115,3 +115,27 @@ def test_an_unknown_model_is_404(client: httpx.Client) -> None:
     answer = client.post("/similarity", json={"pairs": [], "model": "none"})
 
     assert answer.status_code == 404
+
+
+def test_absent_members_of_a_place_may_be_null_or_an_empty_list(client: httpx.Client) -> None:
+    plain: list[dict[str, Any]] = [{"text": "The bank"}, {"tokens": SECOND}]
+    padded: list[dict[str, Any]] = [
+        {"text": "The bank", "tokens": [], "token": None},
+        {"text": None, "tokens": SECOND, "token": None},
+    ]
+    assert compare(client, padded) == compare(client, plain)
+
+
+@pytest.mark.parametrize(
+    ("pair", "found"),
+    [
+        ([{"text": "a", "tokens": ["a"]}, {"text": "b"}], "found an object with 'text', 'tokens'"),
+        ([{}, {"text": "b"}], "found an empty object"),
+        ([{"text": "a"}], "must be a list of two places; found a list of 1 item"),
+    ],
+)
+def test_a_pair_that_does_not_fit_is_shown(
+    client: httpx.Client, pair: list[dict[str, Any]], found: str
+) -> None:
+    answer = client.post("/similarity", json={"pairs": [pair]})
+    assert answer.status_code == 422 and found in answer.json()["detail"]
