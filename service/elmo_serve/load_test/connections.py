@@ -69,7 +69,7 @@ class Connections:
             try:
                 return await self._exchange(path, body, headers)
             except h11.RemoteProtocolError as error:
-                raise LostError(f"not HTTP, or cut off: {error}") from error
+                raise LostError("the response was cut off, or is not HTTP") from error
             except OSError as error:
                 raise LostError(error.strerror or str(error) or type(error).__name__) from error
 

@@ -140,7 +140,8 @@ def _fetch_part(file: File, part: Path, settings: CacheSettings, on_progress: On
             reasons.append(str(error))
             continue
         return url
-    raise DownloadError("; ".join(reasons))
+    others = "ELMO_MIRROR names another address, and copied files are taken (docs/models.md)"
+    raise DownloadError("; ".join((*reasons, others)))
 
 
 @contextmanager
