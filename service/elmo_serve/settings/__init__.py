@@ -314,9 +314,7 @@ class Settings(BaseModel):
     @field_validator("index", mode="before")
     @classmethod
     def _parse_index(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        parts = [part.strip() for part in value.split(",")]
+        parts = _listed(value)
         if not all(parts):
             raise ValueError("an entry is empty")
         return parts
@@ -344,27 +342,19 @@ class Settings(BaseModel):
     @field_validator("devices", mode="before")
     @classmethod
     def _parse_devices(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            if value.strip().lower() == "auto":
-                return "auto"
-            parts = (part.strip().lower() for part in value.split(","))
-            value = tuple("cuda:0" if part == "cuda" else part for part in parts)
-        if not isinstance(value, tuple | list):
-            return value
-        if not value or not all(_DEVICE.fullmatch(str(part)) for part in value):
+        parts = ["cuda:0" if part == "cuda" else part for part in _listed(value, lower=True)]
+        if parts == ["auto"]:
+            return "auto"
+        if not parts or not all(map(_DEVICE.fullmatch, parts)):
             raise ValueError("not a list of devices")
-        if len(set(value)) != len(value):
+        if len(set(parts)) != len(parts):
             raise ValueError("a device is named twice; ELMO_WORKERS_PER_DEVICE adds workers")
-        return tuple(value)
+        return tuple(parts)
 
     @field_validator("api_keys", mode="before")
     @classmethod
     def _parse_api_keys(cls, value: Any) -> Any:
-        keys = value.split(",") if isinstance(value, str) else value
-        plain = [
-            key.get_secret_value() if isinstance(key, SecretStr) else str(key).strip()
-            for key in keys
-        ]
+        plain = _listed(value)
         # A header can carry these characters alone: any other key could never be sent.
         if not all(key_file.KEY.fullmatch(key) for key in plain):
             raise ValueError("a key is empty or holds other characters")
@@ -373,8 +363,7 @@ class Settings(BaseModel):
     @field_validator("cors_origins", mode="before")
     @classmethod
     def _parse_cors_origins(cls, value: Any) -> Any:
-        origins = value.split(",") if isinstance(value, str) else value
-        plain = [str(origin).strip().rstrip("/").lower() for origin in origins]
+        plain = [origin.rstrip("/") for origin in _listed(value, lower=True)]
         if plain != ["*"] and not all(_ORIGIN.fullmatch(origin) for origin in plain):
             raise ValueError("not a list of origins: scheme, host and port")
         return tuple(dict.fromkeys(plain))
@@ -388,6 +377,14 @@ class Settings(BaseModel):
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
+
+
+def _listed(value: Any, *, lower: bool = False) -> list[str]:
+    """Return the parts of a text between commas, or the items of a list, as texts."""
+    parts = value.split(",") if isinstance(value, str) else value
+    plain = (each.get_secret_value() if isinstance(each, SecretStr) else each for each in parts)
+    texts = [str(each).strip() for each in plain]
+    return [text.lower() for text in texts] if lower else texts
 
 
 def _precisions(text: str) -> tuple[Choice, dict[str, Choice]]:

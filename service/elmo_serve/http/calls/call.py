@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
+import orjson
 from fastapi import Request
 from starlette.types import Receive, Scope
 
@@ -15,7 +16,7 @@ from elmo_serve.http import headers
 from elmo_serve.http.calls.answer import ChunkedResponse
 from elmo_serve.http.calls.body import NOT_RECEIVED, SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
-from elmo_serve.http.calls.tokenize import tokenize
+from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
 from elmo_serve.http.helpers.text_pool import Side, TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
@@ -199,6 +200,14 @@ class EmbeddingCall:
         self._wait.limit(self.seconds_left, error)
         yield
         self._wait.clear_limit()
+
+    def json_response(
+        self, members: dict[str, Any], body: Parsed[RequestT], texts: TokenizedTexts
+    ) -> ChunkedResponse:
+        """Return a response of some members of JSON, and `warnings` where there are any."""
+        if texts.warnings.count:
+            members["warnings"] = listed_warnings(body, texts.warnings)
+        return self.response([orjson.dumps(members)], texts)
 
     def response(
         self, chunks: list[Chunk], texts: TokenizedTexts, *more: tuple[bytes, bytes]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
-from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
@@ -67,9 +67,7 @@ async def neighbours(request: Request) -> Response:
             },
             "usage": {"sentences": 1, "tokens": len(tokens)},
         }
-        if texts.warnings.count:
-            members["warnings"] = listed_warnings(body, texts.warnings)
-        return call.response([orjson.dumps(members)], texts)
+        return call.json_response(members, body, texts)
 
 
 def _search(

@@ -3,14 +3,13 @@
 from typing import Any
 
 import numpy as np
-import orjson
 from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
 from elmo_model.neighbours.centre import cosines
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
-from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
@@ -54,9 +53,7 @@ async def similarity(request: Request) -> Response:
             "cosine": found,
             "usage": {"sentences": len(texts.lengths), "tokens": sum(texts.lengths)},
         }
-        if texts.warnings.count:
-            members["warnings"] = listed_warnings(body, texts.warnings)
-        return call.response([orjson.dumps(members)], texts)
+        return call.json_response(members, body, texts)
 
 
 def _cosines(

@@ -230,9 +230,7 @@ def test_an_unknown_task_is_404_and_names_the_known_ones(
     assert "'sentiment'" in members["detail"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/nothing", "/embed/", "/v1", "/tasks/a/b", "/healthz", "/%00"]
-)
+@pytest.mark.parametrize("path", ["/nothing", "/embed/", "/v1", "/tasks/a/b", "/healthz", "/%00"])
 def test_an_unknown_route_is_404(client: httpx.Client, path: str) -> None:
     problem(client.get(path), "unknown-route")
 
