@@ -10,13 +10,13 @@ import click
 import orjson
 
 from elmo_model.errors import shown
-from elmo_serve.commands.options import api_key_option, json_option, served_model_option
+from elmo_serve.commands.options import Number, api_key_option, json_option, served_model_option
 from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail, show, steps, tell
 from elmo_serve.files.connected import connected
 from elmo_serve.output import MEDIA_TYPES, NAMED
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = Number(min=0, min_open=True)
 
 
 @click.command()
@@ -46,7 +46,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--warm-up",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=2.0,
     show_default=True,
     help="Seconds of each load before it is measured.",

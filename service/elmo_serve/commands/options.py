@@ -6,6 +6,7 @@ docstring names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -34,6 +35,16 @@ WITH_SERVER: Final = "has no effect with --server: leave it out"
 """The reason to refuse an option that only a computation in this process has."""
 
 _ENVIRONMENT: Final = "ELMO_MODEL"
+
+
+class Number(click.FloatRange):
+    """A finite number within bounds: NaN and infinity pass those of click."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
 
 
 def sort_options(command: click.Command) -> None:

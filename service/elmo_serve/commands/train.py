@@ -18,7 +18,7 @@ from elmo_model.training.recipe import (
     SOFTMAX_BIASES,
     Recipe,
 )
-from elmo_serve.commands.options import device_option
+from elmo_serve.commands.options import Number, device_option
 from elmo_serve.commands.published import resolve_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -37,10 +37,10 @@ _NAMES = ("modern", "reference")
 _folder = click.Path(path_type=Path, file_okay=False)
 _existing = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COUNT = click.IntRange(min=1)
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-_SHARE = click.FloatRange(min=0, max=1)
-_PART = click.FloatRange(min=0, max=1, max_open=True)  # less than all
-_NOT_NEGATIVE = click.FloatRange(min=0)
+_POSITIVE = Number(min=0, min_open=True)
+_SHARE = Number(min=0, max=1)
+_PART = Number(min=0, max=1, max_open=True)  # less than all
+_NOT_NEGATIVE = Number(min=0)
 
 
 def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:

@@ -386,3 +386,12 @@ def test_the_log_holds_a_line_for_every_interval(tmp_path: Path, small: list[obj
     assert elmo("train", run, *small, "--steps", 7, "--log-every", 3).exit_code == 0
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [3, 6, 7]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_number_that_is_not_finite_is_refused(
+    tmp_path: Path, small: list[object], number: str
+) -> None:
+    result = elmo("train", tmp_path / "run", *small, "--epochs", number)
+    assert result.exit_code == 2 and f"{number} is no finite number" in result.stderr
+    assert not (tmp_path / "run").exists()
