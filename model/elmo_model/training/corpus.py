@@ -183,14 +183,19 @@ def _encoded(shards: Sequence[Path], folder: Path) -> Corpus | None:
     found = [(shard.name, shard.bytes, shard.changed) for shard in about.shards]
     if about.version != _VERSION or found != [_signature(path) for path in shards]:
         return None
-    return Corpus.open(folder)
+    try:
+        return Corpus.open(folder)
+    except TrainingError:
+        return None  # damaged: the text is encoded again
 
 
 def _about(folder: Path) -> "_About":
     try:
         return parsed(_About, (folder / "corpus.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise TrainingError(f"{folder}: corpus.json is of no encoded corpus: {error}") from error
+        raise TrainingError(
+            f"{folder}: corpus.json is of no encoded corpus, expected one, or no folder: {error}"
+        ) from error
 
 
 def _refuse_foreign(folder: Path) -> None:

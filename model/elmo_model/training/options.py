@@ -155,8 +155,8 @@ class TrainOptions:
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:
             raise OptionError(
-                f"--samples is {recipe.samples}, expected fewer than the {words} words of the "
-                f"vocabulary, or --softmax full"
+                f"--samples is {recipe.samples}, expected 1 or more and fewer than the {words} "
+                f"words of the vocabulary, or --softmax full"
             )
         return recipe
 

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor
@@ -74,6 +75,9 @@ class Snapshot:
         remedy = "to continue from the snapshot before it, delete this file"
         with path.open("rb") as file:
             try:
+                if (member := ZipFile(file).testzip()) is not None:  # torch checks no CRC
+                    raise ValueError(member)
+                file.seek(0)
                 # weights_only unpickles nothing but tensors and plain values
                 content = torch.load(file, map_location="cpu", weights_only=True)
             except Exception as error:  # a pickle that is none raises errors of many kinds

@@ -1,5 +1,6 @@
 """The words that a biLM predicts, in descending order of frequency."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.vocabulary_file import words_of
+from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
@@ -41,8 +43,12 @@ class Vocabulary(WordVocabulary):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a vocabulary file, plain or gzipped. Raises CheckpointError and AlphabetError."""
+        words = tuple(words_of(FolderSource(path.parent), path.name))
+        if len(set(words)) < len(words):
+            twice = next(word for word, count in Counter(words).items() if count > 1)
+            raise AlphabetError(f"{path}: holds {shown(twice)} twice, expected each word once")
         try:
-            return cls(tuple(words_of(FolderSource(path.parent), path.name)))
+            return cls(words)
         except AlphabetError as error:
             raise AlphabetError(f"{path}: {error}") from error
 

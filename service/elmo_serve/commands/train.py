@@ -18,7 +18,7 @@ from elmo_model.training.recipe import (
     SOFTMAX_BIASES,
     Recipe,
 )
-from elmo_serve.commands.options import Number, device_option
+from elmo_serve.commands.options import Number, device_option, refuse_given
 from elmo_serve.commands.published import resolve_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -204,6 +204,8 @@ def train(ctx: click.Context, /, **values: object) -> None:
             f"Got unexpected extra argument ({ctx.args[0]}); several files are one quoted pattern, "
             f"--text '*.txt', or --text before each of them"
         )
+    if values["vocabulary"] is not None:
+        refuse_given("has no effect with --vocabulary: leave it out", "vocabulary_size")
     from elmo_model.training import command
 
     if values["weights"] is not None:

@@ -139,3 +139,12 @@ def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
     np.fromfile(tokens, dtype=np.int32)[:-1].tofile(tokens)
     with pytest.raises(TrainingError, match="expected"):
         Corpus.open(tmp_path / "corpus")
+
+
+def test_text_whose_corpus_is_damaged_is_encoded_again(tmp_path: Path) -> None:
+    files, folder = shards(tmp_path / "text"), tmp_path / "corpus"
+    whole = encode(files, folder, 1, lambda _: None).tokens.tolist()
+    (folder / "tokens.i32").write_bytes(b"abc")
+    done: list[Path] = []
+    assert encode(files, folder, 1, done.append).tokens.tolist() == whole
+    assert done == files

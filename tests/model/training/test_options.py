@@ -21,7 +21,7 @@ from tests.support.training_runs import options
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"samples": 30}, "--samples is 30, expected fewer than the 30 words"),
+        ({"samples": 30}, "--samples is 30, expected 1 or more and fewer than the 30 words"),
         ({"weights": "english"}, "--weights and --shape: expected only one of them"),
         ({"weights": "english", "shape": None, "cell": 8}, "--weights and --cell"),
         ({"weights": "nowhere", "shape": None}, "nowhere: does not exist"),

@@ -172,6 +172,16 @@ def test_a_snapshot_that_is_no_archive_is_refused(tmp_path: Path, content: bytes
         Snapshot.read(path)
 
 
+def test_a_snapshot_whose_numbers_are_damaged_is_refused(tmp_path: Path) -> None:
+    numbers = torch.arange(1000.0)
+    path = Snapshot(3, 0.5, {"w": numbers}, {}, {}, State(numbers, numbers), ()).write(tmp_path)
+    content = path.read_bytes()
+    place = content.index(numbers.numpy().tobytes()) + 100
+    path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+    with pytest.raises(TrainingError, match=r"000000003\.pt: is damaged .* delete this file$"):
+        Snapshot.read(path)
+
+
 @pytest.mark.parametrize("change", [{"step": ...}, {"cursors": ...}, {"cursors": [{"cycle": 0}]}])
 def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     nothing = torch.zeros(1)

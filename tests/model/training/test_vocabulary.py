@@ -64,6 +64,12 @@ def test_old_files_have_empty_words_and_a_marker(tmp_path: Path) -> None:
     assert words == ("<S>", "</S>", "<UNK>", "", "the")
 
 
+def test_a_word_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\nthe\n")
+    with pytest.raises(AlphabetError, match=r"vocab\.txt: holds 'the' twice"):
+        Vocabulary.read(tmp_path / "vocab.txt")
+
+
 def test_a_vocabulary_without_special_words_is_refused() -> None:
     with pytest.raises(AlphabetError, match="lacks </S>"):
         Vocabulary(("<S>", "the"))

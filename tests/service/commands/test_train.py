@@ -265,7 +265,8 @@ def test_a_vocabulary_without_rows_that_it_needs_is_named_before_the_text_is_rea
 ) -> None:
     words = tmp_path / "words.txt"
     words.write_text("the\n</S>\n")
-    refused = elmo("train", tmp_path / "run", *small, "--vocabulary", words)
+    options = [each for each in small if each not in ("--vocabulary-size", 30)]
+    refused = elmo("train", tmp_path / "run", *options, "--vocabulary", words)
 
     fault = f"elmo: {words}: vocabulary lacks <S>, <UNK>; expected rows for <S>, </S>, <UNK>\n"
     assert refused.exit_code == 1 and refused.stderr == fault, refused.output
@@ -395,3 +396,13 @@ def test_a_number_that_is_not_finite_is_refused(
     result = elmo("train", tmp_path / "run", *small, "--epochs", number)
     assert result.exit_code == 2 and f"{number} is no finite number" in result.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_the_size_of_a_vocabulary_that_is_given_is_refused(
+    tmp_path: Path, small: list[object]
+) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("<S>\n</S>\n<UNK>\nthe\n")
+    result = elmo("train", tmp_path / "run", *small, "--vocabulary", words)
+    assert result.exit_code == 2
+    assert "--vocabulary-size has no effect with --vocabulary" in result.stderr
