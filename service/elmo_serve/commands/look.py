@@ -25,7 +25,7 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.removed import removed_option
-from elmo_serve.commands.terminal import show, steps, tell
+from elmo_serve.commands.terminal import fail, show, steps, tell
 from elmo_serve.files.connected import connected
 
 _PATIENCE_SECONDS = 5.0
@@ -40,7 +40,7 @@ _PATIENCE_SECONDS = 5.0
 @removed_option("--key", "it is --api-key now")
 @tokenizer_option()
 @click.option("--raw", is_flag=True, help="Do not subtract the mean of each layer.")
-@click.option("--svg", type=Path, metavar="FILE", help="Write the picture.")
+@click.option("--svg", type=Path, metavar="FILE", help="Write the picture, as SVG.")
 @device_option()
 @json_option()
 def look(
@@ -58,6 +58,8 @@ def look(
       $ elmo look "He sat on the bank." "He ran a bank." "A bank lends." --word bank --svg bank.svg
       $ elmo look "It rains." "It pours." --server http://localhost:8000
     """
+    if svg is not None and svg.suffix.lower() != ".svg":
+        fail(f"--svg is {svg}, expected a name that ends in .svg", code=2)
     from elmo_serve.look import uses
     from elmo_serve.models.opening import open_network
 

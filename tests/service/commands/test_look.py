@@ -60,3 +60,5 @@ def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     found = elmo("look", *BANKS, "--model", SMALL, "--svg", tmp_path / "missing" / "x.svg")
 
     assert found.exit_code == 1 and "x.svg: " in found.stderr
+    other = elmo("look", *BANKS, "--model", SMALL, "--svg", tmp_path / "x.png")
+    assert other.exit_code == 2 and "x.png, expected a name that ends in .svg" in other.stderr
