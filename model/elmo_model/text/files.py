@@ -14,6 +14,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, "
 COMPRESSIONS = tuple(_OPENERS)
 """The endings of compressed files."""
 
+_EXPECTED = "expected UTF-8, as `iconv -f ENCODING -t UTF-8` writes it"
+
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
@@ -35,10 +37,12 @@ def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, st
         with opener(path, "rb") as lines:
             lines.seek(offset)
             for number, line in enumerate(lines, 1):
+                if number == 1 and 3 * line.count(0) > len(line):
+                    raise TextError(f"{path}:1: is UTF-16, {_EXPECTED}")
                 encoding = "utf-8-sig" if number == 1 and not offset else "utf-8"
                 yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise TextError(f"{path}:{number}: is not UTF-8: {error.reason}") from error
+        raise TextError(f"{path}:{number}: is not UTF-8: {error.reason}; {_EXPECTED}") from error
     except _DAMAGED as error:
         place = f"{path}, after line {number}" if number else str(path)
         reason = getattr(error, "strerror", None) or error

@@ -263,6 +263,9 @@ def _check(options: Options) -> None:
 
 
 def _check_source(options: Options) -> None:
+    source, output = Path(options.input), Path(options.output)
+    if source.is_file() and output.exists() and source.samefile(output):
+        fail(f"{options.output} is INPUT: the vectors would take the place of the text", code=2)
     if options.server:
         refuse_given(WITH_SERVER, "device", "precision")
         refuse_given("needs the model in this process: a server keeps no state", "carry_state")

@@ -166,7 +166,9 @@ def input_format(path: str) -> str:
     name = PurePath(path)
     if name.suffix in COMPRESSIONS:
         name = name.with_suffix("")
-    return next((key for key, form in INPUTS.items() if name.suffix in form.endings), "plain")
+    return next(
+        (key for key, form in INPUTS.items() if name.suffix.lower() in form.endings), "plain"
+    )
 
 
 def format_of(path: str) -> InputFormat:

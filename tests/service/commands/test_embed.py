@@ -274,6 +274,7 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     latin.write_bytes("Zürich\n".encode("latin-1"))
     taken = tmp_path / "taken.npz"
     taken.write_text("mine")
+    (tmp_path / "link").symlink_to(taken)
 
     unknown = "out.csv ends in none of .hdf5, .h5, .npz, .parquet: name its --format"
     assert unknown in refused(text, tmp_path / "out.csv", "--top", code=2)
@@ -283,6 +284,10 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
     assert "latin.txt:1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
+    assert taken.read_text() == "mine"
+    for name in (taken, tmp_path / "link"):
+        fault = refused(name, taken, "--top", "--force", "--input-format", "plain", code=2)
+        assert "taken.npz is INPUT: the vectors would take the place of the text" in fault
     assert taken.read_text() == "mine"
     assert "nowhere: does not exist" in refused(text, output, "--top", "--model", "nowhere")
     assert "cuda:99" in refused(text, output, "--top", "--device", "cuda:99", code=2)

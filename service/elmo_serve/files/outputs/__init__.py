@@ -25,5 +25,5 @@ PARTS: Final = "parquet"
 
 def output_format(path: str) -> str | None:
     """Return the name of the format of a file by its ending, None for another ending."""
-    ending = PurePath(path).suffix
+    ending = PurePath(path).suffix.lower()
     return next((name for name, form in OUTPUTS.items() if ending in form.endings), None)
