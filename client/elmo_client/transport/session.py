@@ -103,7 +103,7 @@ class Session:
             raise CannotSend(f"patience_seconds is {patience_seconds}; expected at least 0")
         # Checked here, because httpx shows the key in the error of a header that it refuses.
         if api_key is not None and not _KEY.fullmatch(api_key):
-            raise CannotSend("api_key is empty or has characters other than visible ASCII")
+            raise CannotSend("api_key is empty, or has spaces, line ends or letters beyond ASCII")
         headers = {"Accept-Encoding": "identity", "X-Request-Timeout": f"{timeout_seconds:g}"}
         if api_key is not None:
             headers["Authorization"] = f"Bearer {api_key}"

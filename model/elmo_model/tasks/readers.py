@@ -155,8 +155,8 @@ def read_parts(
     is_named = kind != "token" or any(_names_columns(path) for path in files)
     if not is_named and label != "label":
         raise OptionError(
-            f"{train}: --label {label} has no effect: the columns of the file have no names, and "
-            "the last one holds the labels"
+            f"{train}: --label {label} has no effect: leave it out, the columns of the file have "
+            "no names, and the last one holds the labels"
         )
     learned = read_examples(train, kind, label, tokenize, limit)
     learned.check(str(train))

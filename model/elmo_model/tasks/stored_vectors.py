@@ -62,7 +62,10 @@ class StoredVectors:
     def _layers(self, sentence: Sequence[str]) -> Tensor:
         text = " ".join(sentence)
         if text not in self._keys:
-            raise FitError(f"{self._path}: has no vectors of the sentence {shown(text)}")
+            raise FitError(
+                f"{self._path}: has no vectors of the sentence {shown(text)}, of these tokens: "
+                "`elmo tokenize` makes the same of a text"
+            )
         stored = self._dataset(text)
         if stored.ndim != 3 or stored.shape[1] != len(sentence) or stored.dtype.kind != "f":
             raise FitError(

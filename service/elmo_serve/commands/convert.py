@@ -75,6 +75,8 @@ def convert(
       $ elmo convert runs/mine mine.safetensors --dtype float16 --softmax int8
     """
     native = destination.suffix == _NATIVE
+    if name is not None and not name.strip():
+        fail("--name is empty: leave it out for the name of SOURCE", code=2)
     if name is not None and not native:
         fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
     if dtype != "float32" and not native:

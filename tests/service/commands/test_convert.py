@@ -46,6 +46,8 @@ def test_a_name_is_kept_in_the_file(published: Path, tmp_path: Path) -> None:
 
     assert json.loads(elmo("info", path, "--json").stdout)["name"] == "my model"
     assert "--name" in elmo("convert", published, tmp_path / "b", "--name", "x").stderr
+    empty = elmo("convert", published, tmp_path / "c.safetensors", "--name", " ")
+    assert empty.exit_code == 2 and "--name is empty" in empty.stderr
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
