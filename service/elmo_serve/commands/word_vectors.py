@@ -10,6 +10,7 @@ import click
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
+_ENDINGS = (".safetensors", ".txt", ".vec", ".txt.gz", ".vec.gz")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -20,11 +21,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="File to write: .safetensors, or word2vec's text, .gz for gzip.",
+    help="File to write: .safetensors, or word2vec's text as .txt, .vec or these with .gz.",
 )
 @click.option("--text", type=_FILE, multiple=True, help="Tokenised text whose words are counted.")
 @click.option("--vocabulary", type=_FILE, help="Words, one a line, the most frequent first.")
-def word_vectors(model: str, **values: Any) -> None:
+@click.option("--force", is_flag=True, help="Replace a file at --out.")
+def word_vectors(model: str, force: bool, **values: Any) -> None:
     """Write a model's token layer as word vectors.
 
     The token layer sees no context. MODEL is a path, a built-in name or a published name. The
@@ -40,6 +42,10 @@ def word_vectors(model: str, **values: Any) -> None:
 
     if values["text"] and values["vocabulary"]:
         fail("--text and --vocabulary exclude each other", code=2)
+    if not values["out"].name.endswith(_ENDINGS):
+        fail(f"--out is '{values['out']}', expected an ending of {', '.join(_ENDINGS)}", code=2)
+    if values["out"].exists() and not force:
+        fail(f"{values['out']} exists; --force replaces it", code=2)
     with steps() as step:
         line = write_token_layer(resolve_model(model), **values, on_step=step)
     click.echo(line)

@@ -25,6 +25,21 @@ def test_it_writes_a_file_that_elmo_embed_appends(tmp_path: Path) -> None:
     assert used.exit_code == 0, used.output
 
 
+def test_a_file_that_exists_and_other_endings_are_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the cat\n")
+    command = ("word-vectors", SMALL, "--words", 3, "--text", text, "--out")
+
+    taken = elmo(*command, text)
+    assert (taken.exit_code, text.read_text()) == (2, "the cat\n")
+    assert "text.txt exists; --force replaces it" in taken.stderr
+    for name in ("", "static.bin", "static"):
+        other = elmo(*command, name)
+        assert other.exit_code == 2 and "expected an ending of .safetensors" in other.stderr
+    assert elmo(*command, text, "--force").exit_code == 0
+    assert text.read_text().startswith("2 ")
+
+
 def test_two_sources_of_words_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("the\n")
