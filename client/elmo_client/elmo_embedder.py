@@ -168,6 +168,8 @@ class ElmoEmbedder(SentenceEmbedder):
         output = Path(output_file_path)
         if not output.parent.is_dir():
             raise CannotSend(f"{output}: there is no folder {output.parent} to write to")
+        if output.is_dir():
+            raise CannotSend(f"{output} is a folder; expected the name of a file")
         lines = [line.strip() for line in given]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")

@@ -26,12 +26,14 @@ from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.transport.requests import check_sentence, check_sentences, lines_of
+from elmo_client.transport.token_warning import warn
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Remote, Stateful
 from elmo_serve.output import select
+from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 
 if TYPE_CHECKING:
     from elmo_serve.files.vectors import Source
@@ -140,6 +142,15 @@ class ElmoEmbedder(SentenceEmbedder):
         self._backend.close()
 
 
+def warn_of_first(sentences: Iterable[Sequence[str]], limit: TokenLimit | None) -> None:
+    """Warn of the first odd token of some sentences, as `Client` does."""
+    found = TokenWarnings()
+    for number, tokens in enumerate(sentences):
+        found.check(number, tokens, limit)
+    for first in found.listed[:1]:
+        warn(f"sentence {first.sentence}: {first.detail}")
+
+
 class _Remote(RemoteEmbedder):
     """A server."""
 
@@ -158,6 +169,7 @@ class _InProcess:
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         everything = select("all", self._network.info.layers)
+        warn_of_first(batch, self._network.info.token_limit)
         if not self._stateful:
             return self._network.embed(batch, everything)
         arrays, self._state = self._network.carry(batch, everything, self._state)

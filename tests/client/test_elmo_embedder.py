@@ -199,3 +199,5 @@ def test_a_folder_that_is_missing_is_named_before_anything_is_sent(
         embedder.embed_file(["a\n"], output)
 
     assert str(caught.value) == f"{output}: there is no folder {output.parent} to write to"
+    with pytest.raises(CannotSend, match="is a folder; expected the name of a file"):
+        embedder.embed_file(["a\n"], tmp_path)

@@ -18,7 +18,8 @@ from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import encode_by, features_of
 from elmo_model.tasks.fitter import FitOptions, fit_once
-from elmo_serve.estimators.vectorizer import network_of, tokens_of, warned
+from elmo_serve.elmo_embedder import warn_of_first
+from elmo_serve.estimators.vectorizer import network_of, tokens_of
 
 _MISSING = ("None", "nan", "<NA>", "NaT")  # the texts of None and of the NaN of NumPy and pandas
 
@@ -142,7 +143,9 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _tokens(self, sentences: Any) -> list[list[str]]:
         network = network_of(self.model, self.precision)
-        return warned(tokens_of(sentences, network.tokenizer(self.tokenizer)))
+        tokens = tokens_of(sentences, network.tokenizer(self.tokenizer))
+        warn_of_first(tokens, network.info.token_limit)
+        return tokens
 
 
 def _seed(random_state: Any) -> int:

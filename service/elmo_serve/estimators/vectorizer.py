@@ -20,15 +20,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from elmo_client import Client
 from elmo_client.selection import Selection
 from elmo_client.transport.requests import check_sentence, check_several
-from elmo_client.transport.token_warning import warn
 from elmo_model.errors import shown
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.validation import validated
+from elmo_serve.elmo_embedder import warn_of_first
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
 from elmo_serve.output import NAMED, Output, mixture, select
 from elmo_serve.tasks.schema import Mix
-from elmo_serve.token_warnings import TokenWarnings
 
 _DEFAULT_MODEL: Final = "english"
 
@@ -132,7 +131,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _computed(self, sentences: Any, members: dict[str, Any]) -> list[NDArray[Any]]:
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)
-        tokens = warned(tokens_of(sentences, network.tokenizer(self.tokenizer)))
+        tokens = tokens_of(sentences, network.tokenizer(self.tokenizer))
+        warn_of_first(tokens, network.info.token_limit)
         return LengthSorted(network, _output(members, network.info.layers)).embed(tokens)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -175,13 +175,3 @@ def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
     if empty := found.count([]):
         _log.warning("sentences without tokens, whose vectors are zeros: %d", empty)
     return found
-
-
-def warned(sentences: list[list[str]]) -> list[list[str]]:
-    """Return the sentences; warn of the first token with white space inside, as `Client` does."""
-    found = TokenWarnings()
-    for number, tokens in enumerate(sentences):
-        found.check(number, tokens, None)
-    for first in found.listed[:1]:
-        warn(f"sentence {first.sentence}: {first.detail}")
-    return sentences
