@@ -72,7 +72,12 @@ class Snapshot:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file. Raises TrainingError for a damaged file or another format, and OSError."""
-        remedy = "to continue from the snapshot before it, delete this file"
+        if _files(path.parent)[:-1]:
+            remedy = "to continue from the snapshot before it, delete this file"
+        else:
+            remedy = (
+                "there is none before it: train in a new folder, --weights takes the model here"
+            )
         with path.open("rb") as file:
             try:
                 if (member := ZipFile(file).testzip()) is not None:  # torch checks no CRC

@@ -131,16 +131,18 @@ class Trainer:
 
     def _report(self, figures: Figures, log: Log | None, shows: Display) -> None:
         """Write a line of the log where one is due, and show the latest figures."""
-        if self._due(self._options.log_every):
-            means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
-            line = figures.line(self._step, self._seconds, means)
+        is_logged = self._due(self._options.log_every)
+        is_shown = self._step == 1 or self._agree(log is not None and shows.is_due())
+        if not is_logged and not is_shown:
+            return
+        means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
+        line = figures.line(self._step, self._seconds, means)
+        if is_logged:
             figures.restart(self._step, self._seconds)
             self._refuse_infinite(line["loss"])
-            if log is not None:
+        if log is not None:
+            if is_logged:
                 log.write(line)
-                shows.report(log_line(line, self._plan.steps))
-        elif log is not None and shows.is_due():
-            line = figures.line(self._step, self._seconds, figures.losses())
             shows.report(log_line(line, self._plan.steps))
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
