@@ -270,7 +270,8 @@ class TaskRegistry:
         if file is None:
             self._check_room(name)
         elif file.is_of_another_model:
-            raise Conflict(f"Task {name!r} cannot be replaced: {file.fault}")
+            remedy = f"choose another name, or another folder by {variable('tasks')}"
+            raise Conflict(f"Task {name!r} cannot be replaced: {file.fault}; {remedy}")
 
     def _check_room(self, name: str) -> None:
         # A disk that ignores case would write two such names to one file.
