@@ -21,7 +21,7 @@ from elmo_model.text.files import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import json_option, model_option, tokenizer_option
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.terminal import fail, tell
 
 
 @click.command()
@@ -54,6 +54,11 @@ def tokenize(
     if language and (tokenizer or own) != "moses":
         fail(f"--language has no effect on {tokenizer or own}, expected --tokenizer moses", code=2)
     split = tokenizer_of(tokenizer or own, language or usual_language)
+    if language:
+        from elmo_model.text.tokenizers.moses import LANGUAGES
+
+        if language not in LANGUAGES:
+            tell(f"moses has no rules for {language!r}, only for {', '.join(sorted(LANGUAGES))}")
     for text, found in split_lines(input, split):
         if as_json:
             members = {"text": text, "tokens": found.tokens, "offsets": found.offsets}

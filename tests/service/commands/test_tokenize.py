@@ -80,3 +80,12 @@ def test_lines_are_those_that_embed_reads() -> None:
     result = tokenize("--tokenizer", "whitespace", text="\ufeffa b\r\nc\rd\n".encode())
 
     assert result.stdout_bytes == b"a b\nc d\n"
+
+
+def test_a_language_without_rules_is_named() -> None:
+    known, unknown = (
+        tokenize("--tokenizer", "moses", "--language", each) for each in ("de", "klingon")
+    )
+    assert (known.exit_code, known.stderr) == (0, "")
+    assert unknown.exit_code == 0
+    assert "moses has no rules for 'klingon', only for as, bn, ca," in unknown.stderr

@@ -1,8 +1,14 @@
 """The tokenizer of Moses, which made the training text of the published English models."""
 
+from typing import Final
+
 import sacremoses
+from sacremoses.corpus import NonbreakingPrefixes
 
 from elmo_model.text.tokenizers.tokenized import Tokenized, blank_controls, offsets_of
+
+LANGUAGES: Final = frozenset(NonbreakingPrefixes().available_langs.values())
+"""The codes of the languages whose abbreviations Moses knows."""
 
 
 class MosesTokenizer:
