@@ -19,7 +19,8 @@ def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str
     """Yield each sentence as a list of words, each word as a list of at least `columns` columns.
 
     Comments, ranges of words such as `1-2` and empty nodes such as `1.1` are left out. A sentence
-    of nothing else has no words. Raises ConlluError for a line with too few columns or no form.
+    of nothing else has no words. Raises ConlluError for a line with too few columns or no form, and
+    for a word whose number is not the next one, as where a blank line is missing.
     """
     words: list[list[str]] = []
     is_inside = False
@@ -34,12 +35,16 @@ def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str
             if len(word) < columns or not word[FORM]:
                 every = f"{columns} columns with TABs between, the form in the second"
                 expected = "an id, a TAB and a form" if columns == 2 else every
-                raise ConlluError(
-                    f"line {number} is {shown(text)}, {len(word)} of {columns} columns, "
-                    f"expected {expected}"
-                )
+                found = f"{len(word)} of {columns} columns"
+                fault = found if len(word) < columns else "without a form"
+                raise ConlluError(f"line {number} is {shown(text)}, {fault}, expected {expected}")
             is_inside = True
             if "-" not in word[0] and "." not in word[0]:
                 words.append(word)
+                if word[0] != str(len(words)):
+                    raise ConlluError(
+                        f"line {number} has the id {shown(word[0])}, expected {len(words)}: words "
+                        "are numbered from 1 in each sentence, which a blank line ends"
+                    )
     if is_inside:
         yield words

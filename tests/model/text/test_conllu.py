@@ -44,9 +44,15 @@ def test_two_columns_are_enough_if_asked_for() -> None:
 def test_a_line_that_is_no_word_is_named(line: str, columns: int) -> None:
     expected = "an id, a TAB and a form" if columns == 2 else "10 columns with TABs between"
     with pytest.raises(
-        ConlluError, match=rf"^line 2 is .* of {columns} columns, expected {expected}"
+        ConlluError, match=rf"^line 2 is .*( of {columns} columns|out a form), expected {expected}"
     ):
         list(read(["# comment\n", line + "\n"], columns))
+
+
+@pytest.mark.parametrize("line", ["1\tb", "3\tb", "x\tb", "\tb"])
+def test_a_missing_blank_line_is_named(line: str) -> None:
+    with pytest.raises(ConlluError, match=r"^line 2 has the id '.?', expected 2: words are numb"):
+        list(read(["1\ta\n", line], columns=2))
 
 
 def test_nothing_holds_no_sentence() -> None:
