@@ -308,6 +308,6 @@ def test_a_selection_that_the_format_cannot_hold_is_refused_before_anything_is_c
     monkeypatch.setattr(InProcess, "embed", compute)
     flags = ("--all", "--format", "elmoformanylangs-text")
 
-    assert "in place of --all, name --top" in refused(text, tmp_path / "out.txt", *flags)
-    assert "in place of --all, name --top" in refused(text, "-", *flags)
+    assert "in place of --all, name --top" in refused(text, tmp_path / "out.txt", *flags, code=2)
+    assert "in place of --all, name --top" in refused(text, "-", *flags, code=2)
     assert list(tmp_path.iterdir()) == [text]

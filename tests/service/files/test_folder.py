@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from elmo_model.errors import OptionError
 from elmo_model.network.elmo import Elmo
 from elmo_serve.commands.embed_run import gpus_of
 from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
@@ -259,7 +260,7 @@ def test_a_folder_is_refused_before_anything_is_computed(job: FolderRun, source:
         raise AssertionError("the network was asked")
 
     text = replace(job.options, output_format="elmoformanylangs-text")
-    with pytest.raises(FileError, match="in place of --all, name --top"):
+    with pytest.raises(OptionError, match="in place of --all, name --top"):
         replace(job, options=text).run(source.info, write)
     (Path(job.root) / "b" / "c.txt").write_text("a\n\nb\n\n")
     with pytest.raises(FileError, match=r"b/c\.txt: no tokens in lines 2, 4 of 4;"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
+from elmo_model.errors import OptionError
 from elmo_serve.files.inputs import FileError, Rules, Sentence
 from elmo_serve.output import Output
 
@@ -61,7 +62,7 @@ def accept_all(_output: Output) -> Check:
 def refuse_stacks(output: Output) -> Check:
     """Accept one vector a token, or one a sentence."""
     if output.stacked:
-        raise FileError(
+        raise OptionError(
             "the format holds one vector per token: in place of --all, name --top, --average or "
             "--layer"
         )
@@ -76,7 +77,7 @@ class OutputFormat:
     `ending` is that of the parts of a folder; a file whose name ends in one of `endings` is in this
     format unless a command names another one.
     `check` is called before anything is computed, with the selection of vectors. It returns a
-    function that is called with each sentence. Both raise FileError for what the format cannot
+    function that is called with each sentence. Both raise an ElmoError for what the format cannot
     hold: the latter says what is wrong, the caller which sentence it is.
     `require` raises FileError if an optional dependency is missing. `is_stream` tells whether the
     format can be written to a pipe. `layout` is that of a format of proteins, whose input is FASTA.

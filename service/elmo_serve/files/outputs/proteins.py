@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from elmo_model.errors import OptionError
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.hdf5_writer import hdf5_writer
 from elmo_serve.files.inputs import FileError, Rules, Sentence
@@ -76,7 +77,7 @@ def _write_npy(target: Target, items: Items, facts: Facts) -> None:
 
 def _check_matrix(output: Output) -> Check:
     if output.pooling == "none" or output.stacked:
-        raise FileError("a .npy of seqvec holds one vector a protein: --protein")
+        raise OptionError("a .npy of seqvec holds one vector a protein: --protein")
     return lambda _sentence: None
 
 

@@ -71,7 +71,7 @@ def test_a_matrix_of_seqvec_has_its_ids_beside_it(tmp_path: Path, elmo: Elmo, co
     (layers,) = layers_of(elmo, [list("ACDDD")])
     assert found.shape == (count, 32)
     close(found[3], layers.sum(0).mean(0))
-    line = refused(source, tmp_path / "b.npy")
+    line = refused(source, tmp_path / "b.npy", code=2)
     assert "a .npy of seqvec holds one vector a protein: --protein" in line
 
 
@@ -222,7 +222,7 @@ def test_biotrainer_finds_a_sequence_by_its_hash(
             close(np.array(file[key]), sums[name])
             assert file[key].attrs["original_id"] == HEADERS[name].split()[0]
             assert file[key].compression == ("gzip" if sequence else None)
-    line = refused(proteins, tmp_path / "b.h5", "--layout", "biotrainer", "--all")
+    line = refused(proteins, tmp_path / "b.h5", "--layout", "biotrainer", "--all", code=2)
     assert "holds one vector per token: in place of --all" in line
 
 
