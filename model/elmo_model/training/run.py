@@ -99,7 +99,8 @@ class Folder:
             self.check(plan)
             if Vocabulary.read(self.vocabulary) != vocabulary:
                 raise TrainingError(
-                    f"{self.vocabulary}: holds other words than this text and size give"
+                    f"{self.vocabulary}: holds other words than this text and size give, so one of "
+                    f"them has changed; expected the same, or another folder"
                 )
         else:
             self.path.mkdir(parents=True, exist_ok=True)
