@@ -29,7 +29,7 @@ def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, st
     Suffixes .gz, .xz and .bz2 mean compression. The first line begins at byte `offset` of the
     content, uncompressed. Lines end at newlines alone. A byte order mark at the start of the file
     is left out. Raises TextError, with the number of the line, for a file that is missing, damaged
-    or not UTF-8. The message starts with the path.
+    or not UTF-8, or that holds NUL. The message starts with the path.
     """
     opener = _OPENERS.get(path.suffix, open)
     number = 0
@@ -37,8 +37,8 @@ def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, st
         with opener(path, "rb") as lines:
             lines.seek(offset)
             for number, line in enumerate(lines, 1):
-                if number == 1 and 3 * line.count(0) > len(line):
-                    raise TextError(f"{path}:1: is UTF-16, {_EXPECTED}")
+                if b"\0" in line:
+                    raise TextError(f"{path}:{number}: has NUL, as UTF-16 does; {_EXPECTED}")
                 encoding = "utf-8-sig" if number == 1 and not offset else "utf-8"
                 yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:

@@ -63,7 +63,7 @@ def train(options: TrainOptions) -> int:
                 f"processes"
             )
         if processes.first:
-            folder.begin(plan, vocabulary)
+            folder.begin(replace(plan, digest=corpus.digest), vocabulary)
             _tell_softmax_alone(plan)
         processes.wait()
         if device == "cuda" and plan.precision == "bfloat16":

@@ -1,5 +1,6 @@
 """The corpus: text encoded once as numbers of words, then mapped into memory."""
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -68,6 +69,14 @@ class Corpus:
     def pairs(self) -> int:
         """Predictions of one direction in one epoch: n + 1 for a sentence of n tokens."""
         return len(self.tokens) - self.sentences
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the sentences in their order, 12 hexadecimal digits."""
+        found = hashlib.sha256("\n".join(self.words).encode())
+        for numbers in (self.starts, self.tokens):
+            found.update(numbers.data)
+        return found.hexdigest()[:12]
 
     def vocabulary(self, size: int) -> Vocabulary:
         """Return the most frequent words."""

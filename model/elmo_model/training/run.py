@@ -31,7 +31,8 @@ class Plan:
 
     `name`, which decides none, is that of the network that is written. `words` is the size of the
     vocabulary; `text` names every shard with its size in bytes; `weights` is the revision of the
-    network that the run starts from, None for random weights. On a GPU the order of additions may
+    network that the run starts from, None for random weights; `digest` is that of the encoded text,
+    None before it is encoded and in runs of earlier versions. On a GPU the order of additions may
     vary, and with it the last digits of the weights.
     """
 
@@ -44,6 +45,7 @@ class Plan:
     precision: str
     text: tuple[tuple[str, int], ...]
     weights: str | None = None
+    digest: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values that `from_dict` reads."""
@@ -97,10 +99,15 @@ class Folder:
         """
         if self.plan.exists():
             self.check(plan)
+            if self.read_plan().digest not in (None, plan.digest):
+                raise TrainingError(
+                    f"{self.path}: the run here reads other text in files of the same names and "
+                    f"sizes; expected the text with which it began, or another folder"
+                )
             if Vocabulary.read(self.vocabulary) != vocabulary:
                 raise TrainingError(
-                    f"{self.vocabulary}: holds other words than this text and size give, so one of "
-                    f"them has changed; expected the same, or another folder"
+                    f"{self.vocabulary}: holds other words than the vocabulary of this command; "
+                    f"expected the same, or another folder"
                 )
         else:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -111,6 +118,7 @@ class Folder:
         """Raise TrainingError unless `plan` may take the place of that of the run here."""
         known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
+        del given["digest"]  # see `begin`
         del given["name"]  # by default that of the folder, which may be renamed
         if plan.recipe.keep_vectors:
             del given["recipe.samples"]  # decides nothing

@@ -20,7 +20,7 @@ from elmo_model.training.run import Folder, Plan, trained_model
 from elmo_model.training.snapshot import Snapshot, latest, step_of
 from tests.support import reference
 from tests.support.checkpoints import read_pair, write_pair
-from tests.support.training_runs import SENTENCES, last_snapshot, options, with_changes
+from tests.support.training_runs import SENTENCES, TEXT, last_snapshot, options, with_changes
 
 
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
@@ -53,6 +53,21 @@ def test_a_refused_command_changes_nothing(
         train(replace(copied, text=text, **change))
 
     assert contents() == before
+
+
+def test_other_text_of_the_same_name_size_and_words_is_refused(tmp_path: Path) -> None:
+    """The words in another order give the same vocabulary; text written again is no other text."""
+    text, content = tmp_path / "text.txt", Path(TEXT).read_text()
+    text.write_text(content)
+    first = options(tmp_path, "run", text=(str(text),), steps=1, heldout=None)
+    train(first)
+    longer = replace(first, steps=2)
+    text.write_text("".join(reversed(content.splitlines(keepends=True))))
+    with pytest.raises(ElmoError, match="run: the run here reads other text in files of the same"):
+        train(longer)
+    text.write_text(content)
+    train(longer)
+    assert Snapshot.read(last_snapshot(longer.run)).step == 2
 
 
 def test_a_folder_that_was_renamed_is_continued(tmp_path: Path) -> None:

@@ -152,9 +152,12 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(FileError, match=rf"^{tmp_path / 'x.txt'}:1: is not UTF-8"):
         list(Corpus(tmp_path).parts(10))
-    (tmp_path / "x.txt").write_bytes("The bank\n".encode("utf-16-le"))
-    with pytest.raises(FileError, match=r"x\.txt:1: is UTF-16, expected UTF-8, as `iconv"):
-        list(Corpus(tmp_path).parts(10))
+    for content in ("The bank\n".encode("utf-16-le"), b"The b\0nk\n"):
+        (tmp_path / "x.txt").write_bytes(content)
+        with pytest.raises(
+            FileError, match=r"x\.txt:1: has NUL, as UTF-16 does; expected UTF-8, as"
+        ):
+            list(Corpus(tmp_path).parts(10))
 
 
 def test_the_digest_knows_names_and_bytes(folder: Path) -> None:

@@ -50,8 +50,7 @@ def _write_lines(file: BinaryIO, items: Items) -> None:
 
 def _check_keys(_output: Output) -> Check:
     def check(sentence: Sentence) -> None:
-        name = key(sentence.tokens)
-        if not name or "\0" in name:
+        if not key(sentence.tokens):
             raise FileError("cannot be a key in HDF5")
 
     return check

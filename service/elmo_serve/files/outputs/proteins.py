@@ -42,19 +42,6 @@ if TYPE_CHECKING:
 _ROWS: Final = 64  # rows of a chunk of scikit-bio's file: 256 KiB at the published width
 
 
-def _check_vectors(output: Output) -> Check:
-    refuse_stacks(output)
-    return _check_headers(output)
-
-
-def _check_headers(_output: Output) -> Check:
-    def check(sentence: Sentence) -> None:
-        if "\0" in sentence.text:
-            raise FileError("has a null character in its header, which HDF5 cannot hold")
-
-    return check
-
-
 # seqvec
 
 
@@ -135,10 +122,9 @@ def _append(dataset: h5py.Dataset, rows: Any) -> None:
 
 
 def _check_scikit_bio(output: Output) -> Check:
-    check_header = _check_vectors(output)
+    refuse_stacks(output)
 
     def check(sentence: Sentence) -> None:
-        check_header(sentence)
         if not all(map(str.isascii, sentence.tokens)):
             raise FileError("holds letters beyond ASCII, which scikit-bio's file has no room for")
 
@@ -152,12 +138,10 @@ LAYOUTS: Final[dict[str, OutputFormat]] = {
     "seqvec-npz": OutputFormat(npz.write_by_sentence, layout=_SEQVEC, is_stream=True),
     "seqvec-npy": OutputFormat(_write_npy, check=_check_matrix, layout=_SEQVEC),
     "bio_embeddings": OutputFormat(
-        write_bio_embeddings,
-        check=_check_headers,
-        layout=Layout("all", Rules(letters_only=True), "sequence"),
+        write_bio_embeddings, layout=Layout("all", Rules(letters_only=True), "sequence")
     ),
     "biotrainer": OutputFormat(
-        _write_biotrainer, check=_check_vectors, layout=Layout(repeats="sequence")
+        _write_biotrainer, check=refuse_stacks, layout=Layout(repeats="sequence")
     ),
     "scikit-bio": OutputFormat(_write_scikit_bio, check=_check_scikit_bio, layout=Layout()),
 }
