@@ -39,12 +39,14 @@ def steps(console: Console) -> Iterator[OnStep]:
     ) as progress:
 
         def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
-            current = progress.tasks[-1] if progress.tasks else None
-            if current is None or name != current.description or done < current.completed:
+            known = next((task for task in progress.tasks if task.description == name), None)
+            if known is None:
                 finish()
                 progress.add_task(name, total=total or None, completed=done, unit=unit)
+            elif done < known.completed:
+                progress.reset(known.id, total=total or None, completed=done)
             else:
-                progress.update(current.id, completed=done)
+                progress.update(known.id, total=total or None, completed=done)
 
         def finish() -> None:
             for task in progress.tasks:

@@ -1,6 +1,6 @@
 """The index of a text of any size, in bounded memory; a killed run is continued."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +10,8 @@ from elmo_model.neighbours.centre import centre_of
 from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
 from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter, refuse_foreign
+from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
-
-OnProgress = Callable[[int, int], None]
-"""Is called with the tokens that are indexed, and with all tokens: estimated from the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ def index_text(
     folder: Path,
     manifest: Manifest,
     batch_tokens: int,
-    on_progress: OnProgress,
+    on_step: OnStep = ignore,
     *,
     graph_from: int | None = GRAPH_FROM,
 ) -> Indexed:
@@ -40,8 +38,9 @@ def index_text(
 
     The folder is missing or empty, or a run with the same arguments has begun it. `manifest` is
     the description of the index, without parts. The network computes batches of at most
-    `batch_tokens` tokens, boundaries included; `on_progress` is called after each. `graph_from` is
-    that of `IndexWriter`.
+    `batch_tokens` tokens, boundaries included. `on_step` is told the tokens that are indexed and
+    all tokens, estimated from the bytes, and how far the graphs of a part are. `graph_from` is that
+    of `IndexWriter`.
 
     Raises IndexFolderError for a folder with something else in it or an index of another text,
     model or tokenizer, and for a text without a token; TextError for a line that cannot be read,
@@ -58,7 +57,7 @@ def index_text(
             centre = centre_of(network, batch_tokens).layers
             writer = IndexWriter.begin(folder, manifest, centre, graph_from)
         resumed = writer.manifest.tokens
-        _add_parts(network, text, writer, batch_tokens, size, on_progress)
+        _add_parts(network, text, writer, batch_tokens, size, on_step)
         found = writer.manifest
         if not found.tokens:
             raise IndexFolderError(f"{text.path}: has no token")
@@ -73,7 +72,7 @@ def _add_parts(
     writer: IndexWriter,
     batch_tokens: int,
     size: int,
-    on_progress: OnProgress,
+    on_step: OnStep,
 ) -> None:
     for part in text.after(writer.manifest.parts):
         if writer.manifest.words is not None:
@@ -84,8 +83,8 @@ def _add_parts(
         done = before
         for tokens in _embed(network, part, new, batch_tokens):
             done += tokens
-            on_progress(done, total)
-        writer.add(new, part.lines, part.digest)
+            on_step("Indexing", done, total)
+        writer.add(new, part.lines, part.digest, on_step)
 
 
 def _embed(

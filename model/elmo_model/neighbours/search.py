@@ -4,6 +4,7 @@ The graphs are those of Malkov and Yashunin 2016: fast, and nearly always right.
 """
 
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -24,8 +25,8 @@ _EXPANSION_ADD: Final = 128
 """Edges of a vector, and candidates for them while the graph is built. Larger numbers find more of
 the true neighbours and take more memory and time (`benchmarks/neighbours.py`)."""
 
-_BLOCK: Final = 4_096
-"""Vectors that are rounded at once. More take more memory and are no faster."""
+_BLOCK: Final = 1_024
+"""Vectors that are rounded and added at once, in half a second. More are no faster."""
 
 Ids = NDArray[np.int64]
 """Numbers of vectors, (n,), from 0 to N - 1."""
@@ -92,10 +93,12 @@ class GraphSearch:
         return np.asarray(found.keys, np.int64), np.asarray(found.distances, np.float32)
 
 
-def build(vectors: NDArray[np.float16], path: Path) -> None:
+def build(
+    vectors: NDArray[np.float16], path: Path, on_added: Callable[[int], None] = lambda _: None
+) -> None:
     """Write the graph of vectors (N, 2P) to a file, in one thread: the same vectors, the same file.
 
-    Raises OSError.
+    `on_added` is called with the number of each block of vectors. Raises OSError.
     """
     index = Index(
         ndim=vectors.shape[1],
@@ -107,6 +110,7 @@ def build(vectors: NDArray[np.float16], path: Path) -> None:
     for start in range(0, len(vectors), _BLOCK):
         block = vectors[start : start + _BLOCK]
         index.add(np.arange(start, start + len(block)), rounded(block), threads=1)
+        on_added(len(block))
     try:
         index.save(str(path))
     except RuntimeError as error:  # the only error of usearch, also for a full disk

@@ -17,9 +17,10 @@ average.npy            float16 (N, 2P), the mean of all layers, where there are 
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 import numpy as np
@@ -32,11 +33,13 @@ from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
 from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
 from elmo_model.neighbours.text import IndexFolderError, PartFacts
+from elmo_model.steps import OnStep, ignore
 
 CENTRE: Final = "centre.npy"
 WORDS: Final = "words"
 
 _POSTINGS: Final = ("words", "starts", "tokens")
+_STEP_SECONDS: Final = 0.2  # between two reports of how far the graphs are
 _NO_ARRAY: Final = (OSError, ValueError, EOFError)
 
 
@@ -98,10 +101,10 @@ def read_centre(folder: Path, manifest: Manifest) -> NDArray[np.float32]:
     return centre
 
 
-def save_part(part: Part, folder: Path, *, graphs: bool = False) -> None:
+def save_part(part: Part, folder: Path, *, graphs: bool = False, on_step: OnStep = ignore) -> None:
     """Write all of a part but the vectors, which are in files of the folder already.
 
-    `graphs` adds a graph for each search. Raises OSError.
+    `graphs` adds a graph for each search, `on_step` is told how far they are. Raises OSError.
     """
     (folder / "words.bin").write_bytes(part.words.text.tobytes())
     np.save(folder / "word_ends.npy", part.words.ends)
@@ -110,18 +113,35 @@ def save_part(part: Part, folder: Path, *, graphs: bool = False) -> None:
         np.save(folder / f"postings_{name}.npy", getattr(part.postings, name))
     np.save(folder / "sentence_starts.npy", part.sentence_starts)
     if graphs:
-        _save_graphs(folder, list(part.searches))
+        _save_graphs(folder, list(part.searches), on_step)
         (folder / f"{AVERAGE}.npy").unlink()  # only searched
 
 
-def _save_graphs(folder: Path, names: Sequence[str]) -> None:
-    """Write a graph for each array of vectors: each in one thread, all at the same time."""
+def _save_graphs(folder: Path, names: Sequence[str], on_step: OnStep) -> None:
+    """Write a graph for each array of vectors: each in one thread, all at the same time.
 
-    def save(name: str) -> None:
-        build(array(folder / f"{name}.npy"), folder / f"{name}{GRAPH}")
+    Ctrl-C ends all of them.
+    """
+    vectors = {name: array(folder / f"{name}.npy") for name in names}
+    total, is_over = sum(map(len, vectors.values())), Event()
+    added: list[int] = []
+
+    def count(number: int) -> None:
+        if is_over.is_set():
+            raise InterruptedError
+        added.append(number)
 
     with ThreadPoolExecutor(usable_cores()) as threads:
-        list(threads.map(save, names))  # raises the error of a thread
+        graphs = [
+            threads.submit(build, vectors[name], folder / f"{name}{GRAPH}", count) for name in names
+        ]
+        try:
+            while wait(graphs, _STEP_SECONDS).not_done:
+                on_step("Building graphs", sum(added), total, "vectors")
+        finally:
+            is_over.set()
+    for graph in graphs:
+        graph.result()
 
 
 def sizes(folder: Path) -> dict[str, int]:

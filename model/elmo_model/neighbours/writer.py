@@ -26,6 +26,7 @@ from elmo_model.neighbours.part import (
 from elmo_model.neighbours.search import GRAPH, FlatSearch, build
 from elmo_model.neighbours.store import CENTRE, WORDS, part_folder
 from elmo_model.neighbours.text import IndexFolderError, PartFacts
+from elmo_model.steps import OnStep, ignore
 
 GRAPH_FROM: Final = 16_384
 """Vectors from which a search gets a graph. An exact search among fewer takes 2 ms at the most for
@@ -159,15 +160,15 @@ class IndexWriter:
         temporary.mkdir()
         return PartWriter(sentences, self._centre, self._words, temporary)
 
-    def add(self, new: PartWriter, lines: int, digest: str) -> None:
-        """Add a part whose sentences are all written.
+    def add(self, new: PartWriter, lines: int, digest: str, on_step: OnStep = ignore) -> None:
+        """Add a part whose sentences are all written; `on_step` is told how far its graphs are.
 
         `lines` and `digest` are those of the text of the part, see `PartFacts`. Raises OSError;
         then the index is as it was.
         """
         assert new.folder is not None, "`new_part` has made it"
         part = new.finish()
-        store.save_part(part, new.folder, graphs=self._has_graph(part.tokens))
+        store.save_part(part, new.folder, graphs=self._has_graph(part.tokens), on_step=on_step)
         target = part_folder(self._folder, len(self.manifest.parts))
         shutil.rmtree(target, ignore_errors=True)  # of a writer killed before the manifest
         files = store.sizes(new.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 
 import click
@@ -81,7 +80,7 @@ def index(
                 folder,
                 manifest,
                 network.batch_tokens,
-                partial(step, "Indexing"),
+                step,
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the same command continues the index") from None

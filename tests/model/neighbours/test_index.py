@@ -109,7 +109,7 @@ def test_neither_equal_lines_nor_the_own_sentence_fill_the_candidates(tmp_path: 
     network = Alike(own)
     text = TextParts(tmp_path / "text", tokenizer("whitespace"), 450)
 
-    index_text(network, text, tmp_path / "index", manifest_of(), 4_000, lambda *_: None)
+    index_text(network, text, tmp_path / "index", manifest_of(), 4_000)
 
     index = open_index(tmp_path / "index")
     (again,) = made_up([header])

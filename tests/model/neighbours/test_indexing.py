@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from elmo_model.files.locks import locked_file
+from elmo_model.neighbours import store
 from elmo_model.neighbours.indexing import index_text
 from elmo_model.neighbours.search import GraphSearch
 from elmo_model.neighbours.store import open_index
@@ -45,10 +46,12 @@ def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
     parts = TextParts(text, tokenizer("whitespace"), 1_000_000)
     seen: list[tuple[int, int]] = []
 
+    def on_step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
+        if name == "Indexing":
+            seen.append((done, total))
+
     index_text(
-        *(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000),
-        lambda *done: seen.append(done),
-        graph_from=500,
+        *(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000), on_step, graph_from=500
     )
 
     found = open_index(tmp_path / "index")
@@ -66,6 +69,25 @@ def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
         assert (near < 1e-6).mean() >= 0.9
 
 
+def test_ctrl_c_ends_the_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = TextParts(write(tmp_path / "made up", 40), tokenizer("whitespace"), 1_000_000)
+
+    def endless(_vectors: object, _path: Path, on_added: Callable[[int], None]) -> None:
+        while True:
+            on_added(1)
+
+    def on_step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
+        if name == "Building graphs":
+            assert (done > 0, total, unit) == (True, 3 * 800, "vectors")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "build", endless)
+    with pytest.raises(KeyboardInterrupt):
+        index_text(
+            *(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000), on_step, graph_from=500
+        )
+
+
 def test_only_one_process_writes(tmp_path: Path) -> None:
     text = write(tmp_path / "made up", 3)
     parts = TextParts(text, tokenizer("whitespace"), 1_000)
@@ -75,8 +97,8 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         locked_file(tmp_path / "index" / ".lock"),
         pytest.raises(IndexFolderError, match="another process writes"),
     ):
-        index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
-    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
+        index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100)
+    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100)
 
 
 def test_a_file_system_that_locks_no_folders_takes_an_index(
@@ -94,6 +116,6 @@ def test_a_file_system_that_locks_no_folders_takes_an_index(
     monkeypatch.setattr(fcntl, "flock", of_nfs)
     parts = TextParts(write(tmp_path / "made up", 3), tokenizer("whitespace"), 1_000)
 
-    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
+    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100)
 
     assert open_index(tmp_path / "index").info.tokens

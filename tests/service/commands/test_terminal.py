@@ -48,6 +48,22 @@ def test_a_terminal_shows_each_step_its_rate_and_the_time_left(
     assert re.search(r"Embedding .* tokens/s\S* \S*\d+:\d\d:\d\d", shown)
 
 
+def test_a_step_that_comes_again_has_its_line_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "100"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    with steps() as step:
+        for part in range(3):
+            step("Indexing", part, 3)
+            step("Building graphs", 0, 10)
+            step("Building graphs", 10, 10)
+
+    shown, up = capsys.readouterr().err, "\x1b[1A"
+    assert up in shown  # two lines
+    assert f"{up}\x1b[2K{up}" not in shown  # never three
+
+
 def test_steps_print_nothing_away_from_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with steps() as step:
         step("Reading")
