@@ -22,6 +22,7 @@ from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
+from elmo_model.text.tokenizers import raw_note
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.options import TrainOptions
@@ -63,6 +64,8 @@ def train(options: TrainOptions) -> int:
                 f"processes"
             )
         if processes.first:
+            if not folder.plan.exists():
+                _tell_of_raw(shards[0])
             folder.begin(replace(plan, digest=corpus.digest), vocabulary)
             _tell_softmax_alone(plan)
         processes.wait()
@@ -144,6 +147,11 @@ def _tell_softmax_alone(plan: Plan) -> None:
             f"softmax alone, the network stays as it is",
             markup=False,
         )
+
+
+def _tell_of_raw(shard: Path) -> None:
+    if note := raw_note(sentences_of(shard), "`elmo tokenize` splits them"):
+        output().print(f"{shard}: {note}", markup=False)
 
 
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:

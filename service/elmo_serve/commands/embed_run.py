@@ -19,6 +19,7 @@ import click
 from elmo_model.errors import counted
 from elmo_model.models.catalogue import path_fault, published_model
 from elmo_model.steps import OnStep
+from elmo_model.text.tokenizers import raw_note
 from elmo_serve.commands.options import DEFAULT_MODEL, model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
@@ -74,6 +75,14 @@ def _tell_of_tables(options: Options) -> None:
         tell(f"{tables[0]} is read as plain text: each line is a sentence{more}")
 
 
+def _tell_of_raw(text: Text, options: Options) -> None:
+    """Tell of plain text that is not tokenised, unless a tokenizer is named."""
+    if text.form is INPUTS["plain"] and options.tokenizer is None:
+        tokens = (sentence.tokens for sentence in text.sentences())
+        if note := raw_note(tokens, "--tokenizer model splits them"):
+            tell(f"{text.name}: {note}")
+
+
 @contextmanager
 def _opened(options: Options, run: EmbedOptions) -> Iterator[Source]:
     """Open the source of vectors. Ends the command where the usual model of a server is English."""
@@ -93,6 +102,8 @@ def _to_file(options: Options) -> Report:
         steps() as step,
     ):
         job = EmbedRun(sentences, run.form, source, step)
+        if isinstance(text, Text):
+            _tell_of_raw(text, options)
         if options.output == "-":
             return job.to_stream(sys.stdout.buffer)
         if is_stream(options.output):
@@ -124,6 +135,8 @@ def _to_folder(options: Options) -> Report:
         options=run,
         part_sentences=options.part_sentences or PART_SENTENCES,
     )
+    for name in job.corpus.files[:1]:
+        _tell_of_raw(job.corpus.text(name), options)
     with steps() as step:
         if options.ray is not None:
             return _on_ray(job, options.ray, options, step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 
 from elmo_model.models.catalogue import tokenization
 from elmo_model.text.batches import by_length
+from elmo_model.text.tokenizers import RAW_FROM, raw_note
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
@@ -24,6 +25,7 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.terminal import tell
 from elmo_serve.commands.tokenize import split_lines
 from elmo_serve.files.connected import connected
 from elmo_serve.output import Scores
@@ -96,7 +98,13 @@ def score(
 
 def _sentences(text: str, tokenizer: str | None, language: str) -> Iterator[Sequence[str]]:
     split = tokenizer_of(tokenizer or "whitespace", language)
-    return (found.tokens for _, found in split_lines(text, split))
+    sentences = (found.tokens for _, found in split_lines(text, split))
+    if tokenizer is not None:
+        return sentences
+    first = list(islice(sentences, RAW_FROM))
+    if note := raw_note(first, "--tokenizer splits them"):
+        tell(f"{text}: {note}")
+    return chain(first, sentences)
 
 
 def _computed(sentences: Iterator[Sequence[str]], network: LanguageModel) -> Iterator[_Scored]:

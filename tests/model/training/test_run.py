@@ -55,6 +55,19 @@ def test_a_refused_command_changes_nothing(
     assert contents() == before
 
 
+def test_text_that_is_not_tokenised_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{number} is a number.\n" for number in range(40)))
+    chosen = options(tmp_path, "run", text=(str(text),), steps=1, heldout=None)
+    note = f"{text}: lines end in tokens such as 'number.'; if they are not tokenised, `elmo tok"
+    train(chosen)
+    assert note in capsys.readouterr().out
+    train(chosen)
+    assert "lines end" not in capsys.readouterr().out
+
+
 def test_other_text_of_the_same_name_size_and_words_is_refused(tmp_path: Path) -> None:
     """The words in another order give the same vocabulary; text written again is no other text."""
     text, content = tmp_path / "text.txt", Path(TEXT).read_text()

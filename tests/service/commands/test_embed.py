@@ -78,6 +78,19 @@ def test_tables_in_a_folder_are_named_in_one_line(tmp_path: Path) -> None:
     assert run.stderr.count("plain text") == 1
 
 
+def test_text_that_is_not_tokenised_is_told_with_the_option_that_splits_it(tmp_path: Path) -> None:
+    (source := tmp_path / "in").mkdir()
+    (source / "a.txt").write_text("On the bank.\n" * 2 + "Mr. Bond ran .\n")
+    note = "a.txt: lines end in tokens such as 'bank.'; if they are not tokenised, --tokenizer"
+
+    given = [(source / "a.txt", tmp_path / "x.npz"), (source, tmp_path / "parts")]
+    for number, each in enumerate(given):
+        assert note in embed(*each, "--top").stderr
+        again = each[0], tmp_path / f"again{number}"
+        split = "--format", "npz", "--tokenizer", "whitespace"
+        assert "lines end" not in embed(*again, "--top", *split).stderr
+
+
 def test_a_text_without_sentences_is_warned_of(tmp_path: Path) -> None:
     source, output = tmp_path / "in.txt", tmp_path / "out.npz"
     source.write_text("")

@@ -47,13 +47,19 @@ def test_a_softmax_of_its_own_is_cut_and_text_is_split(tmp_path: Path) -> None:
     (model / "vocab.txt").unlink()
 
     refused = elmo("score", text, "--model", model)
-    more = ("--softmax", kept, "--softmax-words", "10", "--tokenizer", "ptb")
-    result = elmo("score", text, "--model", model, *more)
+    more = ("--softmax", kept, "--softmax-words", "10")
+    raw = elmo("score", text, "--model", model, *more)
+    result = elmo("score", text, "--model", model, *more, "--tokenizer", "ptb")
 
     assert refused.exit_code == 1
     assert "has no softmax with its vocabulary; expected a run of" in refused.stderr
-    rows = [line.split("\t") for line in result.stdout.splitlines()[1:]]
-    assert [row[2] for row in rows] == ["It", ",", "not", "."]
+    note = (
+        f"elmo: {text}: lines end in tokens such as 'not.'; if they are not tokenised, --tokenizer"
+    )
+    assert raw.stderr == f"{note} splits them\n" and not result.stderr
+    for run, tokens in ((raw, ["It,", "not."]), (result, ["It", ",", "not", "."])):
+        rows = [line.split("\t") for line in run.stdout.splitlines()[1:]]
+        assert [row[2] for row in rows] == tokens
     assert {row[4] for row in rows} == {"1"}
 
 

@@ -5,12 +5,22 @@ and catELMo on single characters. Each library is imported when its tokenizer is
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
+from elmo_model.errors import shown
 from elmo_model.text.tokenizers.tokenized import Tokenize, Tokenized, TokenizeError, blank_controls
 
-__all__ = ["TOKENIZERS", "Tokenize", "TokenizeError", "Tokenized", "tokenizer"]
+__all__ = [
+    "RAW_FROM",
+    "TOKENIZERS",
+    "Tokenize",
+    "TokenizeError",
+    "Tokenized",
+    "raw_note",
+    "tokenizer",
+]
 
 
 _TOKEN: Final = re.compile(r"\S+")
@@ -56,3 +66,21 @@ def tokenizer(name: str, language: str = "en") -> Tokenize:
     if name not in TOKENIZERS:
         raise TokenizeError(f"tokenizer is {name!r}, expected one of {', '.join(TOKENIZERS)}")
     return TOKENIZERS[name](language)
+
+
+RAW_FROM: Final = 100
+"""Sentences that tell whether a text is tokenised."""
+
+_RAW_END: Final = re.compile(r"\w[.!?][\"')\]”’»]*$")
+
+
+def raw_note(sentences: Iterable[Sequence[str]], remedy: str) -> str | None:
+    """Return a note with a `remedy` where most sentences end in a token such as `river.`.
+
+    It reads the first `RAW_FROM` of them. A tokenizer makes the full stop at the end a token.
+    """
+    ends = [tokens[-1] for tokens in islice(sentences, RAW_FROM) if len(tokens) > 1]
+    raw = [end for end in ends if _RAW_END.search(end)]
+    if 2 * len(raw) <= len(ends):
+        return None
+    return f"lines end in tokens such as {shown(raw[0])}; if they are not tokenised, {remedy}"

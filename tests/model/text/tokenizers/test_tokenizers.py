@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from elmo_model.text.tokenizers import (
     TOKENIZERS,
     TokenizeError,
+    raw_note,
     tokenize_characters,
     tokenize_whitespace,
     tokenizer,
@@ -166,3 +167,12 @@ def test_words_with_full_stops_make_no_set_of_all_letters() -> None:
     ours._moses.IsAlpha = ours._moses.IsLower = None
 
     assert list(ours(text).tokens) == library.tokenize(text, escape=False)
+
+
+@pytest.mark.parametrize("end", ["bank.", "bank?", 'bank."', "東京!"])
+def test_a_text_whose_sentences_end_in_a_word_with_its_full_stop_is_noted(end: str) -> None:
+    raw, split = ["The", end], ["The", "U.S.", "bank", "."]
+
+    assert f"tokens such as {end!r}; if they are" in (raw_note([split, raw, raw], "split") or "")
+    for sentences in ([raw, split], [[end], [], ["."]], [["A", "..."], ["B", '. "']], []):
+        assert raw_note(sentences, "split") is None
