@@ -76,7 +76,9 @@ def _add_parts(
 ) -> None:
     for part in text.after(writer.manifest.parts):
         if writer.manifest.words is not None:
-            raise IndexFolderError(f"{text.path}: has more lines than the finished index of it")
+            raise IndexFolderError(
+                f"{text.path}: has more lines than the finished index of it; name another folder"
+            )
         before = writer.manifest.tokens
         total = before + round(part.tokens * (size - part.start) / part.size)
         new = writer.new_part(part.sentences)

@@ -147,7 +147,7 @@ def _to_folder(options: Options) -> Report:
 
 def _on_ray(job: FolderRun, address: str, options: Options, step: OnStep) -> Report:
     if importlib.util.find_spec("ray") is None:
-        raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
+        raise FileError("--ray needs Ray, which is not installed: pip install 'elmo-serve[ray]'")
     from elmo_serve.distributed.ray_data import Actors, cluster, embed_folder
 
     with cluster(address) as resources:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from elmo_model.errors import counted
 from elmo_model.files.system_calls import keep_freed_memory
 from elmo_model.neighbours.text import PART_TOKENS, TextParts
 from elmo_serve.commands.options import (
@@ -86,6 +87,7 @@ def index(
         raise KeyboardInterrupt("interrupted; the same command continues the index") from None
     again = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
     click.echo(
-        f"Indexed {text} in {folder}: {found.tokens:,} tokens{again}, {found.sentences:,} "
-        f"sentences, {found.words:,} distinct words in {time.perf_counter() - start:.1f} s"
+        f"Indexed {text} in {folder}: {found.tokens:,} tokens{again}, "
+        f"{counted(found.sentences, 'sentence')}, {found.words:,} distinct words in "
+        f"{time.perf_counter() - start:.1f} s"
     )

@@ -79,6 +79,7 @@ def look(
         found = uses.look(source, texts, word, centred=not raw)
     if svg is not None:
         write_bytes(svg, found.picture().encode())
+        tell(f"wrote {svg}")
     if options["as_json"]:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:

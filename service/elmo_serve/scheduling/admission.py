@@ -109,7 +109,8 @@ class Admission:
         if size > most:
             raise TooLarge(
                 f"The answer would take {size} bytes and at most {most} are allowed "
-                "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool them."
+                "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool "
+                "them; npz and safetensors are smaller than JSON."
             )
         if self._answers.excess(size):
             raise Overloaded(

@@ -199,7 +199,7 @@ def test_the_part_of_another_run_is_refused_or_discarded(text: Path, tmp_path: P
     other.write_text("something else\n")
 
     assert "was begun with layers 'top', and this is 'all'" in refused(text, output, "--all")
-    assert "was begun with text" in refused(other, output, "--top")
+    assert "was begun with another text; --force" in refused(other, output, "--top")
     assert "1 sentence, 2 tokens" in done(other, output, "--top", "--force")
     assert not part.exists() and not journal.exists()
 

@@ -23,7 +23,9 @@ _TOKENS = -1  # stands for the number of tokens in a shape: no axis has this siz
 
 def _require() -> None:
     if not arrow_rows.is_installed():
-        raise FileError("Parquet needs pyarrow, which is not installed: elmo-serve[parquet] has it")
+        raise FileError(
+            "Parquet needs pyarrow, which is not installed: pip install 'elmo-serve[parquet]'"
+        )
 
 
 def _write(target: Target, items: Items, facts: Facts) -> None:

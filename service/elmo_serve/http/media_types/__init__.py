@@ -43,6 +43,8 @@ def choose(accept: tuple[str, ...], among: tuple[str, ...] = ()) -> Encoder:
     if not best:
         detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(found)}."
         if arrow.ENCODER.media_type in wanted and arrow.ENCODER.media_type not in found:
-            detail += " Arrow needs pyarrow, which the server lacks: elmo-serve[arrow] has it."
+            detail += (
+                " Arrow needs pyarrow, which the server lacks: pip install 'elmo-serve[arrow]'."
+            )
         raise NotAcceptable(detail, headers={"Vary": "Accept"})
     return ENCODERS[best]

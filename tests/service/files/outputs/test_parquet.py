@@ -45,7 +45,7 @@ def test_parquet_without_pyarrow_says_what_to_install(text: Path, tmp_path: Path
 
     assert run.returncode == 1
     assert run.stderr == (
-        "elmo: Parquet needs pyarrow, which is not installed: elmo-serve[parquet] has it\n"
+        "elmo: Parquet needs pyarrow, which is not installed: pip install 'elmo-serve[parquet]'\n"
     )
 
 

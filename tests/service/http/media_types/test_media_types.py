@@ -68,7 +68,7 @@ def test_arrow_without_pyarrow_is_not_acceptable(monkeypatch: pytest.MonkeyPatch
 
     assert refusal.value.detail == (
         f"Nothing acceptable to '{ARROW}'; there is {JSON}, {NPZ}, {SAFETENSORS}. "
-        "Arrow needs pyarrow, which the server lacks: elmo-serve[arrow] has it."
+        "Arrow needs pyarrow, which the server lacks: pip install 'elmo-serve[arrow]'."
     )
     assert choose((f"{ARROW}, {NPZ};q=0.5",)).media_type == NPZ
     assert offered() == (JSON, NPZ, SAFETENSORS)
