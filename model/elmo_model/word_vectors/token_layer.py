@@ -3,6 +3,7 @@
 import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,12 @@ _MARKS = {BEGIN, END, UNKNOWN}
 def write_token_layer(
     model: str,
     out: Path,
-    words: int,
+    words: int | None = None,
     text: Sequence[Path] = (),
     vocabulary: Path | None = None,
     on_step: OnStep = ignore,
 ) -> str:
-    """Write the vectors of the most frequent `words`; return one line that says so.
+    """Write the vectors of the most frequent `words`, or of all; return one line that says so.
 
     They are those of `text`, of `vocabulary`, or of the model. The format is by the name of `out`:
     safetensors for `.safetensors`, else word2vec's text, packed for `.gz`. Raises WordVectorsError
@@ -61,10 +62,10 @@ def token_vectors(elmo: Elmo, words: Sequence[str]) -> NDArray[np.float32]:
     return found
 
 
-def most_frequent(words: Iterable[str], count: int) -> list[str]:
-    """Return the first `count` words of a list, without marks and words that no line can hold."""
+def most_frequent(words: Iterable[str], count: int | None) -> list[str]:
+    """Return the first `count` words, or all, without marks and words that no line can hold."""
     kept = (word for word in words if word not in _MARKS and word and not set(word) & set(" \n\r"))
-    return [word for word, _ in zip(dict.fromkeys(kept), range(count), strict=False)]
+    return list(islice(dict.fromkeys(kept), count))
 
 
 def _words(text: Sequence[Path], vocabulary: Path | None, elmo: Elmo) -> Iterator[str]:

@@ -16,7 +16,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.command("word-vectors")
 @click.argument("model")
-@click.option("--words", type=click.IntRange(min=1), required=True, help="How many words.")
+@click.option("--words", type=click.IntRange(min=1), help="How many words. Default: all.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -28,7 +28,7 @@ def test_it_writes_a_file_that_elmo_embed_appends(tmp_path: Path) -> None:
 def test_a_file_that_exists_and_other_endings_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the cat\n")
-    command = ("word-vectors", SMALL, "--words", 3, "--text", text, "--out")
+    command = ("word-vectors", SMALL, "--text", text, "--out")
 
     taken = elmo(*command, text)
     assert (taken.exit_code, text.read_text()) == (2, "the cat\n")
