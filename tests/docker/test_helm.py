@@ -158,7 +158,7 @@ def test_settings_reach_the_server_as_they_are_written() -> None:
     egress = objects("traces")["NetworkPolicy"]["spec"]["egress"]
     assert egress == [{"ports": [{"port": 4318}]}]
     several = objects("several models")["ConfigMap"]["data"]
-    assert several["ELMO_MODELS"] == "clinical=/models/clinical,english=english"
+    assert several["ELMO_MODELS"] == "english=english,clinical=/models/clinical"
     assert "ELMO_MODEL" not in several
 
 

@@ -1,5 +1,6 @@
 """docker-compose.replicas.yml on a real engine: three replicas, HAProxy and Prometheus."""
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from elmo_serve.load_test.sender import Request
-from tests.docker.engine import Stack, free_ports, run
+from tests.docker.engine import ROOT, Stack, free_ports, run
 from tests.docker.test_compose import eventually
 from tests.support.load import Load
 from tests.support.replicas import CLIENTS, requests_of
@@ -126,12 +127,18 @@ def output(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def test_a_rolling_restart_under_load_fails_no_request(replicas: Stack, load: Load) -> None:
+def test_the_update_of_the_page_fails_no_request_under_load(replicas: Stack, load: Load) -> None:
+    page = (ROOT / "docs/deploy.md").read_text()
+    (update,) = re.findall(r"```sh\n(export COMPOSE_FILE.*?)```", page, re.DOTALL)
+    before = set(containers(replicas))
+    changed = replicas.environment | {"ELMO_JOB_KEEP_SECONDS": "60"}
     with load.under_way(CLIENTS):
-        for container in containers(replicas):
-            run("docker", "restart", "--time", "70", container)
-            load.until_answered(20)
-            assert eventually(partial(health, container), "healthy") == "healthy"
+        run("sh", "-ec", update.replace("docker compose build\n", ""), env=changed)
+        load.until_answered(20)
+    after = containers(replicas)
+    assert len(after) == REPLICAS and not before & set(after)
+    for container in after:
+        assert "ELMO_JOB_KEEP_SECONDS=60" in run("docker", "inspect", container)
 
 
 def test_a_killed_replica_under_load_fails_no_request(replicas: Stack, load: Load) -> None:

@@ -106,7 +106,10 @@ def _fetch_file(
     on_progress: OnProgress,
 ) -> None:
     if settings.offline:
-        raise DownloadError(f"{target}: does not exist, expected it there as ELMO_OFFLINE is set")
+        raise DownloadError(
+            f"{target}: does not exist, expected it there as ELMO_OFFLINE is set; "
+            f"`elmo download` fetches it without"
+        )
     part = target.with_name(target.name + PART)
     url = _fetch_part(file, part, settings, on_progress)
     digest = digest_of(part)

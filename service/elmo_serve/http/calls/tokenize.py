@@ -123,7 +123,7 @@ def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None
     """Raise InvalidRequest for a text or a list without tokens: it has no vector."""
     for index, length in enumerate(texts.lengths):
         if not length:
-            detail = "holds no token, and the mean of no tokens is no vector"
+            detail = "holds no token, expected one or more"
             raise InvalidRequest.of(FieldError(body.pointer(index), detail))
 
 
