@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,15 @@ def test_a_sentence_goes_in_and_vectors_come_out(stack: Stack) -> None:
     body = answer.json()
     assert [len(vectors) for vectors in body["embeddings"]] == [4, 0, 4]
     assert {len(row) for vectors in body["embeddings"] for row in vectors} == {body["dimension"]}
+
+
+@pytest.mark.docker
+def test_a_file_of_keys_here_is_read_in_the_container(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("ann: k3Zr0v\n")
+    environment = stack.environment | {"ELMO_API_KEYS_FILE": str(tmp_path / "keys")}
+    printed = "cat $ELMO_API_KEYS_FILE"
+    command = ("docker", "compose", "run", "--rm", "--no-deps", "--entrypoint", "sh", "elmo")
+    assert run(*command, "-c", printed, env=environment) == "ann: k3Zr0v\n"
 
 
 @pytest.mark.docker

@@ -196,8 +196,8 @@ class Admission:
         planned = _PLANNED_SHARE * timeout_seconds
         if before and wait + alone > planned:
             return Overloaded(
-                f"The queue is about {wait:.1f} s long, the request takes {alone:.1f} s and "
-                f"{timeout_seconds:g} s are allowed.",
+                f"The queue is about {wait:.1f} s long and the request takes {alone:.1f} s: "
+                f"together more than {planned:g} s, half of its timeout.",
                 retry_after=_retry_after(
                     backlog, _tokens_until_in_time(backlog, cost, due, planned, most)
                 ),
