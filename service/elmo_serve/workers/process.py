@@ -16,6 +16,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
@@ -35,6 +36,9 @@ _SPAWNING = ThreadPoolExecutor(1, "elmo-spawn")
 """The thread that spawns every process. Its own, so that work for requests, which may hang on a
 network file system, delays no replacement. It lives as long as this process: the kernel kills the
 children of a thread that ends, see `_end_with_parent`."""
+
+_OF_THE_GROUP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that a terminal or a process manager sends to a server and its children alike."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -368,7 +372,14 @@ def exit_reason(code: int) -> str:
 
 
 def _start(process: SpawnProcess, niceness: int) -> None:
-    process.start()
+    # A process inherits the mask, so signals to the group do not end it while it imports. The
+    # tracker of multiprocessing, which the first start would start, unblocks them: it comes before.
+    resource_tracker.ensure_running()
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_GROUP)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
     if niceness and process.pid is not None:
         with contextlib.suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
@@ -383,9 +394,9 @@ def _child_main(
     _end_with_parent()
     # Ctrl-C and a process manager's SIGTERM may reach the whole group. The server decides when its
     # children end, by closing their channels.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in _OF_THE_GROUP:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_THE_GROUP)
     if niceness:  # the server may not have come to it yet
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

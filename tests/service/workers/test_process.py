@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,23 @@ async def test_a_child_ignores_signals_to_the_whole_group() -> None:
         f.child.send(segments, *segments)
 
         assert await f.message() == 9
+
+
+async def test_signals_to_the_whole_group_do_not_end_a_child_that_is_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C while the model is loaded: the child imports its modules, and has no handler yet."""
+    start = SpawnProcess.start
+
+    def start_and_interrupt(process: SpawnProcess) -> None:
+        start(process)
+        assert process.pid is not None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(process.pid, number)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_interrupt)
+    async with front(wait) as f:
+        assert await f.message() == "up"
 
 
 async def test_a_process_that_cannot_be_spawned_is_reported() -> None:
