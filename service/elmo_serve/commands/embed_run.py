@@ -25,7 +25,7 @@ from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.folder import PART_SENTENCES, FolderRun, PartWriter
-from elmo_serve.files.inputs import INPUTS, FileError, Rules, input_format
+from elmo_serve.files.inputs import INPUTS, TABLES, FileError, Rules, input_format
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from elmo_serve.models.cache import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
-_TABLES: Final = (".csv", ".jsonl")
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
 
 
@@ -69,7 +68,7 @@ def write_vectors(options: Options) -> None:
 def _tell_of_tables(options: Options) -> None:
     """Tell of tables, one file or some of a folder, whose lines are read as sentences."""
     corpus = Corpus(Path(options.input))
-    tables = [corpus.text(each).name for each in corpus.files if each.endswith(_TABLES)]
+    tables = [corpus.text(each).name for each in corpus.files if each.endswith(TABLES)]
     if tables and options.input_format is None and not options.is_fasta:
         more = f", and so are {len(tables) - 1:,} more" if tables[1:] else ""
         tell(f"{tables[0]} is read as plain text: each line is a sentence{more}")

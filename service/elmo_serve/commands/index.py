@@ -11,6 +11,7 @@ from elmo_model.errors import counted
 from elmo_model.files.system_calls import keep_freed_memory
 from elmo_model.neighbours.text import PART_TOKENS, TextParts
 from elmo_serve.commands.options import (
+    PlainText,
     device_option,
     model_option,
     precision_option,
@@ -23,7 +24,7 @@ _TOKENISED = "whitespace"
 
 
 @click.command()
-@click.argument("text", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("text", type=PlainText(path_type=Path, exists=True, dir_okay=False))
 @click.argument("folder", type=click.Path(path_type=Path))
 @model_option()
 @tokenizer_option("Splits each line into tokens. Default: that of the model.")

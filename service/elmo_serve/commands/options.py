@@ -15,7 +15,8 @@ from click.core import ParameterSource
 
 from elmo_model.inference.precision import CHOICES
 from elmo_model.text.tokenizers import TOKENIZERS
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.files.inputs import TABLES, input_format
 
 ORDER: Final = (
     *("model", "server", "api_key", "tokenizer", "device", "precision"),
@@ -45,6 +46,20 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no finite number.", param, ctx)
         return number
+
+
+class PlainText(click.Path):
+    """A text, or a pattern of texts, of a sentence a line.
+
+    Files that another format's ending names are refused, and tables told of.
+    """
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if (form := input_format(str(value))) != "plain":
+            self.fail(f"{value} is {form} by its ending; expected a sentence a line.", param, ctx)
+        if str(value).endswith(TABLES):
+            tell(f"{value} is read as plain text: each line is a sentence")
+        return super().convert(value, param, ctx)
 
 
 def sort_options(command: click.Command) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from elmo_serve.commands.options import device_option, json_option
+from elmo_serve.commands.options import PlainText, device_option, json_option
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
 
 
 @click.command()
 @click.argument("model")
-@click.argument("text", nargs=-1, required=True)
+@click.argument("text", type=PlainText(), nargs=-1, required=True)
 @click.option(
     "--rows",
     type=click.IntRange(min=1),

@@ -16,6 +16,7 @@ from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
+    PlainText,
     api_key_option,
     device_option,
     model_of_server,
@@ -43,7 +44,7 @@ _Scored = Sequence[Iterable[Any]]  # tokens, forward and backward surprisal, whe
 
 
 @click.command()
-@click.argument("text", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("text", type=PlainText(exists=True, dir_okay=False, allow_dash=True))
 @model_option(MODEL_OR_SERVERS)
 @server_option()
 @api_key_option()
@@ -71,8 +72,9 @@ def score(
 
     TEXT has one sentence a line; `-` is standard input. Columns have tabs between them: sentence_id
     and token_id from 1, token, surprisal in bits, unk (1 for a token that was scored as <UNK>),
-    forward and backward. The surprisal is the forward one. A line without a token has no row. The
-    words that a model expects at a place come from a server: POST /substitutes, in docs/api.md.
+    forward and backward. Nothing is quoted: in pandas, read_csv with sep="\\t", quoting=3 and
+    na_filter=False. The surprisal is the forward one. A line without a token has no row. The words
+    that a model expects at a place come from a server: POST /substitutes, in docs/api.md.
 
     \b
     Examples:

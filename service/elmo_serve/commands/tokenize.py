@@ -20,12 +20,12 @@ from elmo_model.models.catalogue import (
 from elmo_model.text.files import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
-from elmo_serve.commands.options import json_option, model_option, tokenizer_option
+from elmo_serve.commands.options import PlainText, json_option, model_option, tokenizer_option
 from elmo_serve.commands.terminal import fail, tell
 
 
 @click.command()
-@click.argument("input", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+@click.argument("input", type=PlainText(exists=True, dir_okay=False, allow_dash=True), default="-")
 @model_option("Name or path of the model, which at a path is known by the name of its folder.")
 @tokenizer_option()
 @click.option("--language", help="Language code for moses. Default: that of the model.")

@@ -18,7 +18,7 @@ from elmo_model.training.recipe import (
     SOFTMAX_BIASES,
     Recipe,
 )
-from elmo_serve.commands.options import Number, device_option, refuse_given
+from elmo_serve.commands.options import Number, PlainText, device_option, refuse_given
 from elmo_serve.commands.published import resolve_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,6 +35,7 @@ def _checked_shape(_context: click.Context, _option: click.Parameter, value: str
 _SOFTMAX = click.Choice(("sampled", "full"))
 _NAMES = ("modern", "reference")
 _folder = click.Path(path_type=Path, file_okay=False)
+_held_out = PlainText(path_type=Path, exists=True, dir_okay=False)
 _existing = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COUNT = click.IntRange(min=1)
 _POSITIVE = Number(min=0, min_open=True)
@@ -62,9 +63,14 @@ def _both(name: str) -> str:
 @click.command(context_settings={"show_default": True, "allow_extra_args": True})
 @click.argument("run", type=_folder)
 @click.option(
-    "--text", multiple=True, required=True, help="Text: a path or a pattern; may be repeated."
+    "--text",
+    type=PlainText(),
+    metavar="TEXT",
+    multiple=True,
+    required=True,
+    help="Text: a path or a pattern; may be repeated.",
 )
-@click.option("--heldout", type=_existing, help="Text on which perplexity is measured meanwhile.")
+@click.option("--heldout", type=_held_out, help="Text on which perplexity is measured meanwhile.")
 @click.option(
     "--heldout-sentences", type=_COUNT, default=2000, help="Measure on its first sentences."
 )

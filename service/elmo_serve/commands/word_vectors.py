@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from elmo_serve.commands.options import PlainText
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
 _ENDINGS = (".safetensors", ".txt", ".vec", ".txt.gz", ".vec.gz")
+_TEXT = PlainText(path_type=Path, exists=True, dir_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -23,7 +25,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     required=True,
     help="File to write: .safetensors, or word2vec's text as .txt, .vec or these with .gz.",
 )
-@click.option("--text", type=_FILE, multiple=True, help="Tokenised text whose words are counted.")
+@click.option("--text", type=_TEXT, multiple=True, help="Tokenised text whose words are counted.")
 @click.option("--vocabulary", type=_FILE, help="Words, one a line, the most frequent first.")
 @click.option("--force", is_flag=True, help="Replace a file at --out.")
 def word_vectors(model: str, force: bool, **values: Any) -> None:

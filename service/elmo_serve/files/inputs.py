@@ -161,6 +161,10 @@ SPLIT = InputFormat(_split)
 """Text that a tokenizer has split, in the temporary file of a run."""
 
 
+TABLES: Final = (".csv", ".tsv", ".jsonl")
+"""Endings of tables, whose lines are read as sentences: commands say so."""
+
+
 def input_format(path: str) -> str:
     """Return the name of the format of a file by its ending, beside that of a compression."""
     name = PurePath(path)

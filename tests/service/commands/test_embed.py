@@ -68,7 +68,7 @@ def test_a_table_is_read_as_lines_and_a_note_says_so(tmp_path: Path) -> None:
 def test_tables_in_a_folder_are_named_in_one_line(tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
     source.mkdir()
-    for name in ("a.csv", "b.jsonl", "c.txt"):
+    for name in ("a.csv", "b.tsv", "c.txt"):
         (source / name).write_text("a b\n")
 
     run = embed(source, output, "--top")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,3 +117,35 @@ def test_a_device_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
 
     assert found.exit_code == 2
     assert found.stderr.startswith("elmo: there is no cuda:99; there is cpu")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("score",),
+        ("tokenize",),
+        ("index", "--model", SMALL),
+        ("perplexity", "english"),
+        ("word-vectors", "english", "--out", "out.txt", "--text"),
+        ("train", "run", "--text"),
+    ],
+)
+def test_a_file_of_another_format_is_not_read_as_sentences(
+    tmp_path: Path, command: tuple[object, ...]
+) -> None:
+    source = tmp_path / "dev.conllu.gz"
+    source.write_bytes(gzip.compress(b"1\tA\n\n"))
+
+    result = elmo(*command, source, *(["out"] if command[0] == "index" else []))
+
+    assert result.exit_code == 2
+    assert f"{source} is conllu by its ending; expected a sentence a line." in result.stderr
+
+
+def test_a_table_that_is_tokenised_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("text\tlabel\n")
+
+    result = elmo("tokenize", tmp_path / "x.tsv")
+
+    assert result.stdout == "text label\n"
+    assert result.stderr.endswith("x.tsv is read as plain text: each line is a sentence\n")
