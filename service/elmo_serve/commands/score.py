@@ -48,7 +48,10 @@ _Scored = Sequence[Iterable[Any]]  # tokens, forward and backward surprisal, whe
 @model_option(MODEL_OR_SERVERS)
 @server_option()
 @api_key_option()
-@tokenizer_option("Splits each line. Default: tokens have white space between them.")
+@tokenizer_option(
+    "Split each line into tokens; model: with the tokenizer of the model. Default: whitespace.",
+    "model",
+)
 @click.option(
     "--softmax",
     type=click.Path(exists=True, path_type=Path),
@@ -85,26 +88,30 @@ def score(
     if server is not None:
         refuse_given(WITH_SERVER, "softmax", "softmax_words", "device")
         with connected(server, api_key, model_of_server()) as client:
-            scores = client.score(_sentences(text, tokenizer, client.info()["language"]))
+            info = client.info()
+            scores = client.score(_sentences(text, tokenizer, info["tokenizer"], info["language"]))
         _write((each.tokens, each.forward, each.backward, each.unknown) for each in scores)
         return
     from elmo_serve.models.opening import place_of
     from elmo_serve.workers.language import LanguageModel
 
     resolved = resolve_model(model)
-    _, language = tokenization(model, resolved)
+    usual = tokenization(model, resolved)
     place = place_of(device)
     network = LanguageModel.open(resolved, softmax, softmax_words, place)
-    _write(_computed(_sentences(text, tokenizer, language), network))
+    _write(_computed(_sentences(text, tokenizer, *usual), network))
 
 
-def _sentences(text: str, tokenizer: str | None, language: str) -> Iterator[Sequence[str]]:
-    split = tokenizer_of(tokenizer or "whitespace", language)
+def _sentences(
+    text: str, tokenizer: str | None, usual: str, language: str
+) -> Iterator[Sequence[str]]:
+    """Yield the sentences of a text for a model of the tokenizer `usual`."""
+    split = tokenizer_of(usual if tokenizer == "model" else tokenizer or "whitespace", language)
     sentences = (found.tokens for _, found in split_lines(text, split))
     if tokenizer is not None:
         return sentences
     first = list(islice(sentences, RAW_FROM))
-    if note := raw_note(first, "--tokenizer splits them"):
+    if note := raw_note(first, "--tokenizer model splits them"):
         tell(f"{text}: {note}")
     return chain(first, sentences)
 

@@ -47,7 +47,7 @@ def word_vectors(model: str, force: bool, **values: Any) -> None:
     if not values["out"].name.endswith(_ENDINGS):
         fail(f"--out is '{values['out']}', expected an ending of {', '.join(_ENDINGS)}", code=2)
     if values["out"].exists() and not force:
-        fail(f"{values['out']} exists; --force replaces it", code=2)
+        fail(f"{values['out']} exists; --force replaces it", code=1)
     with steps() as step:
         line = write_token_layer(resolve_model(model), **values, on_step=step)
     click.echo(line)

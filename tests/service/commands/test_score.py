@@ -56,7 +56,7 @@ def test_a_softmax_of_its_own_is_cut_and_text_is_split(tmp_path: Path) -> None:
     note = (
         f"elmo: {text}: lines end in tokens such as 'not.'; if they are not tokenised, --tokenizer"
     )
-    assert raw.stderr == f"{note} splits them\n" and not result.stderr
+    assert raw.stderr == f"{note} model splits them\n" and not result.stderr
     for run, tokens in ((raw, ["It,", "not."]), (result, ["It", ",", "not", "."])):
         rows = [line.split("\t") for line in run.stdout.splitlines()[1:]]
         assert [row[2] for row in rows] == tokens
@@ -66,7 +66,7 @@ def test_a_softmax_of_its_own_is_cut_and_text_is_split(tmp_path: Path) -> None:
 def test_a_server_gives_the_same_table(tmp_path: Path) -> None:
     model, text = write_bundle(tmp_path / "bilm_tf"), tmp_path / "text.txt"
     text.write_text("the of\n\nIt, unheard-of.\n")
-    options = (text, "--tokenizer", "ptb")
+    options = (text, "--tokenizer", "model")
 
     here = elmo("score", *options, "--model", model)
     with running(tmp_path, model=model, cache=tmp_path / "cache") as server:

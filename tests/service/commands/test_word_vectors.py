@@ -31,7 +31,7 @@ def test_a_file_that_exists_and_other_endings_are_refused(tmp_path: Path) -> Non
     command = ("word-vectors", SMALL, "--text", text, "--out")
 
     taken = elmo(*command, text)
-    assert (taken.exit_code, text.read_text()) == (2, "the cat\n")
+    assert (taken.exit_code, text.read_text()) == (1, "the cat\n")
     assert "text.txt exists; --force replaces it" in taken.stderr
     for name in ("", "static.bin", "static"):
         other = elmo(*command, name)
