@@ -59,16 +59,23 @@ _RELEASED: Mapping[str, Any] = {
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a folder or zip with a pickle or the letters of such a model."""
-    source = source_at(path)
+    """Return whether `path` is a folder or zip with a pickle or the letters of such a model.
+
+    The path of one of these files stands for its folder.
+    """
+    source = source_at(_place(path))
     if source is None:
         return False
     return any(PurePosixPath(file).name in _OWN for file in source.files())
 
 
+def _place(path: Path) -> Path:
+    return path.parent if path.name in _OWN else path
+
+
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete or damaged."""
-    source = source_at(path)
+    source = source_at(_place(path))
     assert source is not None, "`recognises` accepts nothing else"
     files = _file(source, _EMBEDDER), _file(source, _ENCODER)
     settings, label, notes = _settings(source)

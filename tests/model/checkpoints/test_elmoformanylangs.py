@@ -157,6 +157,11 @@ def test_a_zip_equals_the_folder(folder: Path, tmp_path: Path) -> None:
         assert load(archive).origin == load(folder).origin
 
 
+@pytest.mark.parametrize("name", ["encoder.pkl", "token_embedder.pkl", "char.dic"])
+def test_a_file_of_the_folder_stands_for_it(folder: Path, name: str) -> None:
+    assert load(folder / name).origin == load(folder).origin
+
+
 def test_config_path_is_found_below_the_folder_or_by_its_last_part(folder: Path) -> None:
     expected = load(folder).origin  # an absolute path of another machine, found by its last part
     (folder / "configs").mkdir()
