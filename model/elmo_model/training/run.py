@@ -122,23 +122,27 @@ class Folder:
         del given["name"]  # by default that of the folder, which may be renamed
         if plan.recipe.keep_vectors:
             del given["recipe.samples"]  # decides nothing
-        path = latest(self.snapshots)
-        done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
-        if plan.steps < done:
-            raise TrainingError(
-                f"{self.path}: the run here has done {done:,} steps of {each:,} tokens, and this "
-                f"command asks for {plan.steps:,}; expected {done:,} or more"
-            )
-        if plan.recipe.schedule != "cosine":  # the rate of a step does not depend on their number
-            del given["steps"]
+        steps = given.pop("steps")
         for key, value in given.items():
             if known.get(key) != value:
-                hint = "; a run with --schedule constant-decay can be lengthened"
-                raise TrainingError(
-                    f"{self.path}: the run here has {key} {shown(known.get(key))}, found "
-                    f"{shown(value)}; expected the same, or another folder"
-                    f"{hint if key == 'steps' else ''}"
-                )
+                raise self._differs(key, known.get(key), value)
+        path = latest(self.snapshots)
+        done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
+        if steps < done:
+            raise TrainingError(
+                f"{self.path}: the run here has done {done:,} steps of {each:,} tokens, and this "
+                f"command asks for {steps:,}; expected {done:,} or more"
+            )
+        # only where the rate of a step depends on their number
+        if plan.recipe.schedule == "cosine" and known["steps"] != steps:
+            hint = "; a run with --schedule constant-decay can be lengthened"
+            raise self._differs("steps", known["steps"], steps, hint)
+
+    def _differs(self, key: str, known: object, found: object, hint: str = "") -> TrainingError:
+        return TrainingError(
+            f"{self.path}: the run here has {key} {shown(known)}, found {shown(found)}; expected "
+            f"the same, or another folder{hint}"
+        )
 
     def read_plan(self) -> Plan:
         """Read the plan of the run in this folder. Raises TrainingError if there is none."""

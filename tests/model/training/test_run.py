@@ -36,6 +36,12 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         train(replace(chosen, steps=1))
 
 
+def test_what_differs_is_named_before_the_number_of_steps(whole: TrainOptions) -> None:
+    """A step has other tokens with other rows: the number of steps done would be of these."""
+    with pytest.raises(ElmoError, match=r"has recipe\.rows 4, found 2"):
+        train(with_changes(whole, rows=2, steps=1))
+
+
 @pytest.mark.parametrize("change", [{}, {"vocabulary_size": 29}])
 def test_a_refused_command_changes_nothing(
     copied: TrainOptions, tmp_path: Path, change: dict[str, Any]
