@@ -59,6 +59,10 @@ def config_of(
     then ignored. Raises CheckpointError for missing, wrong or contradictory options.
     """
     lstm = options.section("lstm", _Lstm)
+    if "n_layers" not in lstm.model_fields_set and any("/Cell1/" in name for name in names):
+        raise CheckpointError(
+            f"{options.label}: lstm.n_layers is missing, which means 1, and the weights hold more"
+        )
     char_cnn = None
     try:
         if words is None:

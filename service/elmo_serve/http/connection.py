@@ -60,6 +60,8 @@ class CoalescingTransport:
         self._loop = loop
         self._held: list[bytes] = []
         self._size = 0
+        self.lingers = False
+        self.is_lingering = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -95,10 +97,22 @@ class CoalescingTransport:
         queued = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(_INT.size))
         return self.get_write_buffer_size() + int(_INT.unpack(queued)[0])
 
+    def is_closing(self) -> bool:
+        """Tell whether nothing more may be written."""
+        return self.is_lingering or self._transport.is_closing()
+
     def close(self) -> None:
-        """Send the bytes that are held back, then close."""
+        """Send the bytes that are held back, then close.
+
+        Where it `lingers`, the client closes the connection, or a second call does: closed while
+        bytes of the client come in, it would be reset, and the client might lose the response.
+        """
         self.flush()
-        self._transport.close()
+        if self.lingers and not self.is_closing():
+            self.is_lingering = True
+            self._transport.write_eof()
+        else:
+            self._transport.close()
 
 
 class ConnectionFactory:
@@ -170,7 +184,6 @@ class LimitedConnection(asyncio.BufferedProtocol):
         self._parsed_at = -math.inf  # when the last request ended that was parsed
         self._has_sent = False
         self._has_read = False
-        self._is_body_unread = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
 
@@ -205,6 +218,8 @@ class LimitedConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand bytes to the parser; the first ones of a head start the head's timer."""
+        if self._transport.is_lingering:
+            return
         data = bytes(self._factory.buffer[:nbytes])
         if self._factory.early_refusal.is_active and self._is_between_requests():
             response = self._factory.early_refusal.response(data)
@@ -244,19 +259,19 @@ class LimitedConnection(asyncio.BufferedProtocol):
     def request_started(self) -> None:
         """Stop the head's timer: the application bounds the rest of a request."""
         self._requests += 1
-        self._is_body_unread = False
+        self._transport.lingers = False
         self._stop_head_timer()
 
     def mark_body_unread(self) -> None:
-        """Give the rest of the running request's body as long as a head."""
-        self._is_body_unread = True
+        """Throw the rest of the running request's body away, and give it as long as a head."""
+        self._transport.lingers = True
 
     def request_ended(self) -> None:
         """Watch whether the client reads the end of the response."""
         self._requests -= 1
         self._parsed_at = self._loop.time()
         self._has_sent = False
-        if self._is_body_unread and not self._requests:
+        if self._transport.lingers and not self._requests:
             self._start_head_timer()
         if self._transport.get_write_buffer_size():
             self._expect_reading()
@@ -297,13 +312,14 @@ class LimitedConnection(asyncio.BufferedProtocol):
 
     def _head_overdue(self) -> None:
         """Close; answer 408 if a part of a head has come."""
-        if self._transport.is_closing():
+        if self._transport.is_closing() and not self._transport.is_lingering:
             return
-        if self._has_sent and not self._is_body_unread:
+        if self._has_sent and not self._transport.lingers:
             self._factory.refused(RequestTimeout.status)
             seconds = f"{self._client_seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)"
             error = RequestTimeout(f"The head had not come within {seconds}.")
             self._transport.write(raw_response(error, os.urandom(16).hex(), closes=True))
+        self._transport.lingers = False
         self._transport.close()
         self._expect_reading()
 

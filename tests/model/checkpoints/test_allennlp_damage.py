@@ -79,6 +79,10 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: change_options(f, "lstm", n_layers=1),
         r"Cell1/.* is found, but not expected: lstm\.n_layers is 1 in .*options\.json",
     ),
+    "no number of layers": (
+        lambda f: change_options(f, "lstm", n_layers=...),
+        r"options\.json: lstm\.n_layers is missing, which means 1, and the weights hold more",
+    ),
     "more highways": (
         lambda f: change_options(f, "char_cnn", n_highway=2),
         r"CNN_high_1/W_carry is missing, expected shape \(16, 16\) by char_cnn\.n_highway",

@@ -222,6 +222,18 @@ def test_bytes_that_are_not_http_are_refused(narrow_server: Running, sent: bytes
         assert read(connection).startswith(b"HTTP/1.1 400 ")
 
 
+def test_a_client_that_sends_all_before_it_reads_gets_the_refusal_of_a_large_body(
+    narrow_server: Running,
+) -> None:
+    """As urllib, which sends `Connection: close`: a connection that is reset loses the response."""
+    size = 32 << 20  # more than the kernel keeps for a reader
+    head = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % size
+    with connected(narrow_server) as connection:
+        connection.sendall(head + bytes(size))
+
+        problem(received(connection), 413, "too-large")
+
+
 def test_nothing_is_answered_twice_when_nonsense_follows_a_request(narrow_server: Running) -> None:
     with connected(narrow_server) as connection:
         connection.sendall(b"GET /info HTTP/1.1\r\nHost: x\r\n\r\n\x00\x00nonsense\r\n\r\n")

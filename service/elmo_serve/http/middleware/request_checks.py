@@ -86,6 +86,8 @@ class RequestChecks:
 
         async def send_and_note(message: Message) -> None:
             nonlocal has_started
+            if is_unread and not has_started:
+                connection_of(scope).mark_body_unread()
             has_started = True
             await send(message)
 
@@ -99,11 +101,9 @@ class RequestChecks:
             known = translated(error, Request(scope))
             if has_started:
                 raise
-            await error_bodies.response(known, scope)(scope, receive, send)
+            await error_bodies.response(known, scope)(scope, receive, send_and_note)
         finally:
             scope["state"]["log_fields"]["request_bytes"] = size
-            if is_unread:
-                connection_of(scope).mark_body_unread()
 
     def _check_size(self, size: int) -> None:
         if size > self._most_bytes:
