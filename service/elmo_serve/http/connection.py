@@ -111,6 +111,7 @@ class CoalescingTransport:
         if self.lingers and not self.is_closing():
             self.is_lingering = True
             self._transport.write_eof()
+            self._transport.resume_reading()  # uvicorn pauses it while nobody takes the body
         else:
             self._transport.close()
 
