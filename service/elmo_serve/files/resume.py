@@ -255,10 +255,11 @@ def _remove_leavings(folder: Path, files: Iterable[str]) -> None:
 def _refuse_other_run(path: Path, found: Mapping[str, Any], run: Mapping[str, Any]) -> None:
     for name in sorted(run.keys() | found.keys()):
         if run.get(name) != found.get(name):
-            begun, this = f"{name} {found.get(name)!r}", f", and this is {run.get(name)!r}"
+            begun, this = (repr(each[name]) if name in each else "none" for each in (found, run))
+            difference = f"{name} {begun}, and this is {this}"
             if name == "text":  # digests
-                begun, this = "another text", ""
-            raise _OtherRunError(f"{path} was begun with {begun}{this}; --force starts over")
+                difference = "another text"
+            raise _OtherRunError(f"{path} was begun with {difference}; --force starts over")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
