@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from elmo_model.errors import ElmoError, shown
+from elmo_model.errors import ElmoError, counted, shown
 
 _GZIP = b"\x1f\x8b"
 
@@ -231,7 +231,7 @@ def _parsed(fields: list[bytes], width: int, place: str) -> tuple[bytes, NDArray
     if width < 1 or len(fields) <= width or surplus:
         found = sum(1 for _ in takewhile(_is_number, reversed(fields[1:])))
         raise WordVectorsError(
-            f"{place}: has {found} numbers behind {_shown(fields[0])}, expected "
+            f"{place}: has {counted(found, 'number')} behind {_shown(fields[0])}, expected "
             f"{width or '1 or more'}"
         )
     word, numbers = b" ".join(fields[:-width]), fields[-width:]

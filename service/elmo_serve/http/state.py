@@ -132,6 +132,9 @@ class Server:
             await asyncio.gather(*map(self._open, self.models))
             if all(model.fault is None for model in self.models):
                 self.indexes.check({model.name: model.info.revision for model in self.models})
+            if self.settings.index:
+                for model in self.models:
+                    self._announce(model)
             if all(model.fault is not None for model in self.models):
                 self.fatal = "; ".join(f"{each.name}: {each.fault}" for each in self.models)
         except SettingsError as error:
@@ -170,11 +173,14 @@ class Server:
         await served.open(self.settings.tasks, is_first=is_first)
         if served.fault is None:
             await self.jobs.open(served.tasks.folder)
-            self._announce(served)
+            if not self.settings.index:  # whose models are known once all are loaded
+                self._announce(served)
         elif len(self.models) > 1:
             await served.give_up()
 
     def _announce(self, served: ServedModel) -> None:
+        if served.fault is not None:
+            return
         model = served.info
         self.metrics.model.labels(served.name).info(
             {

@@ -44,7 +44,7 @@ def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
     ("content", "message"),
     [
         # text: the line is named
-        (b"the 1 2\ncat 1\n", r":2: has 1 numbers behind 'cat', expected 2"),
+        (b"the 1 2\ncat 1\n", r":2: has 1 number behind 'cat', expected 2"),
         (b"the 1 2\ncat 1 2 3\n", r":2: has 3 numbers behind 'cat', expected 2"),
         (b"the 1 2\ncat 1 x\n", r":2: found 'x', expected 2 numbers behind 'cat'"),
         (b"the 1 2\ncat 1 nan\n", r":2: a number behind 'cat' is not finite"),

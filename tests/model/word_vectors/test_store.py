@@ -175,7 +175,7 @@ def test_the_cache_holds_maps_and_no_rest_of_a_failure(tmp_path: Path) -> None:
     path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
     path.write_bytes(b"the 1 2\ncat 1\n")
 
-    with pytest.raises(WordVectorsError, match=r"vectors\.txt:2: has 1 numbers behind 'cat'"):
+    with pytest.raises(WordVectorsError, match=r"vectors\.txt:2: has 1 number behind 'cat'"):
         store_folder(path, cache)
 
     assert not maps(cache)

@@ -76,3 +76,4 @@ def test_an_index_of_another_model_stops_the_start(tmp_path: Path) -> None:
     (line,) = [line for line in found.stderr.splitlines() if "cannot serve" in line]
     revision = open_index(tmp_path / "index").info.revision
     assert f"it is of the model tiny, revision {revision}; small is " in line
+    assert "Serving" not in found.stderr

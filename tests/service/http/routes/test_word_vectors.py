@@ -174,4 +174,4 @@ def test_a_file_that_does_not_fit_stops_the_start_with_its_line(tmp_path: Path) 
     found = elmo("serve", "--model", SMALL, "--word-vectors", tmp_path / "static.txt")
 
     assert found.exit_code == 2
-    assert "static.txt:2: has 1 numbers behind 'dog', expected 2" in found.output
+    assert "static.txt:2: has 1 number behind 'dog', expected 2" in found.output
