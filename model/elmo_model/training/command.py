@@ -111,7 +111,8 @@ def perplexity(
             rows = rows or min(ROWS, corpus.sentences)
             carried = bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
     if as_json:
-        figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}
+        of_bilm_tf = carried and {**_figures(carried), "rows": rows}
+        figures = {"per_token": _figures(served), "bilm_tf": of_bilm_tf}
         return json.dumps({"run": model.elmo.origin.name, **figures}, indent=2)
     lines = [f"{'':24}{'forward':>10}{'backward':>10}{'both':>10}{'predictions':>14}"]
     lines.append(_row("per token, state zero", served))
