@@ -63,6 +63,7 @@ def train(options: TrainOptions) -> int:
                 f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "
                 f"processes"
             )
+        heldout = _heldout(options, processes)
         if processes.first:
             if not folder.plan.exists():
                 _tell_of_raw(shards[0])
@@ -73,7 +74,7 @@ def train(options: TrainOptions) -> int:
             torch.set_float32_matmul_precision("high")
         trainer = Trainer(folder, plan, options, corpus, vocabulary, processes, network)
         with stop_signals() as received:
-            outcome = trainer.run(_heldout(options, processes), lambda: bool(received))
+            outcome = trainer.run(heldout, lambda: bool(received))
         if processes.first:
             _report(outcome, folder)
     # the exit code that a shell gives for a signal

@@ -231,7 +231,10 @@ def _cache_for_ray(options: Options) -> CacheSettings | None:
 def _format_of_file(options: Options) -> str:
     """Return the name of the format of OUTPUT. Ends the command where it has none."""
     output = options.output
-    name = options.output_format or output_format(output)
+    by_ending = output_format(output)
+    name = options.output_format or by_ending
+    if by_ending and name and OUTPUTS[name].ending != OUTPUTS[by_ending].ending:
+        tell(f"{output} holds {name}; its ending is that of {by_ending}")
     if name is None and is_stream(output):
         fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
     if name is None:

@@ -91,6 +91,12 @@ def test_text_that_is_not_tokenised_is_told_with_the_option_that_splits_it(tmp_p
         assert "lines end" not in embed(*again, "--top", *split).stderr
 
 
+def test_an_ending_of_another_format_is_told_of(text: Path, tmp_path: Path) -> None:
+    for name, form, notes in (("x.npz", "parquet", 1), ("x.h5", "elmoformanylangs", 0)):
+        found = embed(text, tmp_path / name, "--top", "--format", form)
+        assert found.stderr.count(f"{name} holds {form}; its ending is that of npz") == notes
+
+
 def test_a_text_without_sentences_is_warned_of(tmp_path: Path) -> None:
     source, output = tmp_path / "in.txt", tmp_path / "out.npz"
     source.write_text("")
@@ -240,7 +246,7 @@ def test_text_that_cannot_be_split_is_refused_in_one_line(text: Path, tmp_path: 
         (["--top", "--precision", "float32", *SERVER], "--precision has no effect with --server"),
         (["--top", "--api-key", "x"], "--api-key has no effect without --server"),
         (["--top", "--tokenizer", "ptb", "--input-format", "tab"], "splits plain text, not tab"),
-        (["--top", "--format", "npz", "--forget-sentences"], "belong to allennlp, not npz"),
+        (["--top", "--format", "elmoformanylangs", "--forget-sentences"], "to allennlp, not elmo"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(

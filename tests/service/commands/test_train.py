@@ -281,6 +281,7 @@ def test_an_empty_text_to_measure_on_is_refused(tmp_path: Path, small: list[obje
 
     assert refused.exit_code == 1
     assert refused.stderr == f"elmo: {empty}: holds no sentence, expected one or more\n"
+    assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: list[object]) -> None:
