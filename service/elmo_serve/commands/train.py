@@ -78,7 +78,7 @@ def _both(name: str) -> str:
     "--recipe",
     type=click.Choice(tuple(RECIPES)),
     default="modern",
-    help="modern is Muon and bfloat16; reference is bilm-tf's Adagrad.",
+    help="modern is Muon, on a GPU in bfloat16; reference is bilm-tf's Adagrad.",
 )
 @click.option(
     "--shape",
