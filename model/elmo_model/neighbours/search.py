@@ -26,7 +26,7 @@ _EXPANSION_ADD: Final = 128
 the true neighbours and take more memory and time (`benchmarks/neighbours.py`)."""
 
 _BLOCK: Final = 1_024
-"""Vectors that are rounded and added at once, in half a second. More are no faster."""
+"""Vectors that are rounded and added at once, in less than a second. More are no faster."""
 
 Ids = NDArray[np.int64]
 """Numbers of vectors, (n,), from 0 to N - 1."""
@@ -98,7 +98,7 @@ def build(
 ) -> None:
     """Write the graph of vectors (N, 2P) to a file, in one thread: the same vectors, the same file.
 
-    `on_added` is called with the number of each block of vectors. Raises OSError.
+    `on_added` is told how many vectors each block had. Raises OSError.
     """
     index = Index(
         ndim=vectors.shape[1],
