@@ -62,7 +62,7 @@ class LoadShedder:
         self._ratios: dict[int, float] = {}  # tokens a byte, by the bit length of the size
 
     def learn(self, size: int, cost: int) -> None:
-        """Note that a body of `size` bytes held `cost` tokens, boundaries included."""
+        """Note that a body of `size` bytes had `cost` tokens to compute, boundaries included."""
         found = cost / max(size, 1)
         bits = size.bit_length()
         known = self._ratios.get(bits, found)

@@ -127,9 +127,13 @@ class Admission:
         client: str = "",
         model: str | None = None,
         *,
+        computed: int | None = None,
         is_bulk: bool = False,
     ) -> Admitted:
         """Count a request with sentences of these lengths, or refuse it.
+
+        `computed` is the cost of the sentences that are computed, fewer where some are equal; None:
+        of all. The estimates of time are over it, the limits of tokens over all.
 
         A request that `is_bulk`, or is larger than a batch, waits for all that is due before it, an
         interactive one for other interactive ones alone.
@@ -146,7 +150,8 @@ class Admission:
         if cost > self._limits.queue_tokens:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
-        alone = cost * backlog.seconds_per_token
+        computed = cost if computed is None else computed
+        alone = computed * backlog.seconds_per_token
         # The tokens of one sentence are computed one after the other, by one worker.
         alone = max(alone, max(lengths, default=0) * backlog.throughput.seconds_per_step)
         if alone > timeout_seconds and backlog.throughput.is_known:
@@ -156,7 +161,7 @@ class Admission:
                 "are allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or "
                 "shorter sentences."
             )
-        refusal = self.refusal(cost, timeout_seconds, model, is_bulk=is_bulk)
+        refusal = self.refusal(cost, timeout_seconds, model, computed=computed, is_bulk=is_bulk)
         if refusal is not None:
             raise refusal
         virtual_seconds_per_token = _virtual_duration(alone, timeout_seconds) / max(cost, 1)
@@ -171,9 +176,12 @@ class Admission:
         timeout_seconds: float,
         model: str | None = None,
         *,
+        computed: int | None = None,
         is_bulk: bool = False,
     ) -> Overloaded | None:
         """Return the reason why a request of `cost` tokens has no room now, or None.
+
+        `computed` are those of its tokens that are computed; None: all.
 
         A request that never has room gets None as well: `admit` raises another error for it.
         """
@@ -187,7 +195,8 @@ class Admission:
                 "do not fit.",
                 retry_after=self._seconds_until_free(excess, backlog),
             )
-        alone = cost * backlog.seconds_per_token
+        computed = cost if computed is None else computed
+        alone = computed * backlog.seconds_per_token
         due = self._clock() + _virtual_duration(alone, timeout_seconds)
         interactive = self._interactive_of(model, cost, is_bulk=is_bulk)
         most = math.inf if interactive is None else interactive.used / _INTERACTIVE_SHARE
@@ -199,7 +208,7 @@ class Admission:
                 f"The queue is about {wait:.1f} s long and the request takes {alone:.1f} s: "
                 f"together more than {planned:g} s, half of its timeout.",
                 retry_after=_retry_after(
-                    backlog, _tokens_until_in_time(backlog, cost, due, planned, most)
+                    backlog, _tokens_until_in_time(backlog, computed, due, planned, most)
                 ),
             )
         return None

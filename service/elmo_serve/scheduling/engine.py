@@ -14,7 +14,7 @@ from elmo_serve.output import Wanted
 from elmo_serve.scheduling.admission import Admission, Admitted, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
-from elmo_serve.scheduling.request import Request
+from elmo_serve.scheduling.request import Request, computed_cost
 from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
@@ -128,7 +128,12 @@ class Engine:
         is_over = asyncio.get_running_loop().create_future()
         try:
             admitted = self.admission.admit(
-                lengths, timeout_seconds, client, model, is_bulk=is_bulk
+                lengths,
+                timeout_seconds,
+                client,
+                model,
+                computed=computed_cost(sentences, lengths, outputs),
+                is_bulk=is_bulk,
             )
             request = Request(
                 sentences,

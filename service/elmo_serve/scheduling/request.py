@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -16,9 +16,20 @@ BULK_COST = 1 << 62
 """The cost of a bulk request in the order of the queue: more than any batch holds."""
 
 
-def cost_of(lengths: Sequence[int]) -> int:
+def cost_of(lengths: Collection[int]) -> int:
     """Return the cost in tokens, boundaries included, of sentences with these numbers of tokens."""
     return sum(lengths) + BOUNDARIES * len(lengths)
+
+
+def computed_cost(
+    sentences: Sequence[bytes], lengths: Sequence[int], outputs: Iterable[Wanted]
+) -> int:
+    """Return the cost of what is computed of a request: of equal sentences, the first.
+
+    Outputs are told apart by identity, so equal ones that are two objects count twice.
+    """
+    jobs = dict(zip(zip(sentences, map(id, outputs), strict=True), lengths, strict=True))
+    return cost_of(jobs.values())
 
 
 @dataclass(slots=True, eq=False)

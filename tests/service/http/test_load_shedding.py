@@ -20,7 +20,9 @@ from tests.support.servers import Running
 
 LIMIT = 10_000
 TOKENS = 4_500
-LARGE = json.dumps({"sentences": [["a"] * 7] * (TOKENS // 9), "layers": "top"}).encode()
+LARGE = json.dumps(
+    {"sentences": [[f"{n:04}"] * 7 for n in range(TOKENS // 9)], "layers": "top"}
+).encode()
 GOOD = b'{"sentences": [["a"]], "layers": "top", "pooling": "mean"}'
 PIECE = 1 << 12
 

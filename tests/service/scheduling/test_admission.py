@@ -128,6 +128,18 @@ def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -
         admission_of().admit([8], 0.000641)
 
 
+def test_the_time_is_that_of_what_is_computed_and_the_limits_count_all() -> None:
+    backlog = FakeBacklog(before=250)
+    admission = admission_of(backlog)
+
+    admission.admit([8] * 60, 0.8, computed=10).close()  # 0.26 s with its wait, not 0.85 s
+    assert admission.refusal(600, 0.8, computed=10) is None
+    with pytest.raises(Overloaded, match=r"the request takes 0\.2 s"):
+        admission.admit([8] * 60, 0.8, computed=200)
+    with pytest.raises(TooLarge, match="ELMO_MAX_QUEUE_TOKENS"):
+        admission.admit([8] * 101, 60.0, computed=10)
+
+
 def test_a_long_sentence_is_refused_by_the_pace_of_a_single_one() -> None:
     """35,000 tokens of one sentence take longer than as many of a full batch."""
     admission = admission_of(FakeBacklog(seconds_per_step=5e-3), queue_tokens=40_000)

@@ -164,6 +164,16 @@ async def test_a_request_that_takes_longer_than_its_timeout_is_refused_at_once()
 
 
 @in_virtual_time
+async def test_copies_of_a_sentence_are_no_reason_to_call_a_request_too_long() -> None:
+    async with bench(slow(1e-3)) as b:
+        await b.ask(same_length("w", 16))
+        copies = same_length("a", 1) * 90 + same_length("b", 10)  # 0.8 s, if each were computed
+        check(await b.ask(copies, timeout=0.5), copies)
+        with pytest.raises(TooLarge, match=r"about 0\.8 s"):
+            await b.ask(same_length("c", 100), timeout=0.5)
+
+
+@in_virtual_time
 async def test_a_client_over_its_quota_is_refused_and_others_are_not() -> None:
     async with bench(slow(1e-3), client_tokens=100) as b:
         mine = b.ask(made_of("m", 15), client="me")  # 87 tokens

@@ -24,6 +24,7 @@ from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
 from elmo_serve.output import Wanted, interned
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.scheduling.request import cost_of
 from elmo_serve.tracing.trace import Trace
 
 P = ParamSpec("P")
@@ -163,8 +164,12 @@ class EmbeddingCall:
         )
         return embedded
 
-    def learn(self, cost: int) -> None:
-        """Let the load shedder learn how many tokens, boundaries included, the body held."""
+    def learn(self, texts: TokenizedTexts) -> None:
+        """Let the load shedder learn how many tokens, boundaries included, the body lets compute.
+
+        A sentence counts once however it is repeated, so the estimate stays a lower bound.
+        """
+        cost = cost_of(dict(zip(texts.sentences, texts.lengths, strict=True)).values())
         self.server.load_shedder.learn(self._body_bytes, cost)
 
     async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:

@@ -19,7 +19,6 @@ from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Output, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.scheduling.request import cost_of
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
@@ -46,7 +45,7 @@ async def embed(request: Request) -> Response:
         asked = body.request
         model = call.server.models.get(asked.model)
         texts = await call.tokenize(model, body, asked.tokenizer)
-        call.learn(cost_of(texts.lengths))
+        call.learn(texts)
         output = _output(asked, model)
         more_bytes = 0
         if body.member == "text":

@@ -30,7 +30,6 @@ from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Scores, Substitutes, Wanted
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.scheduling.request import cost_of
 from elmo_serve.workers.messages import SoftmaxInfo
 
 router = APIRouter(route_class=PlainRoute, tags=["Language model"])
@@ -112,7 +111,7 @@ async def _prepared(call: EmbeddingCall, body: Parsed[Any]) -> tuple[ServedModel
     model = call.server.models.get(body.request.model)
     _softmax(model)
     texts = await call.tokenize(model, body, body.request.tokenizer)
-    call.learn(cost_of(texts.lengths))
+    call.learn(texts)
     return model, texts
 
 
