@@ -23,6 +23,7 @@ _FIRST_VALUES: Final = "elmo_serve.headers"
 
 _MOST_DIGITS: Final = 18
 _JSON: Final = "application/json"
+_CURL: Final = "application/x-www-form-urlencoded"  # of curl -d without -H
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
@@ -126,7 +127,8 @@ def media_type(scope: "Scope", *others: str) -> str:
     found = _JSON if sent is None else sent.partition(";")[0].strip().lower()
     if found not in (_JSON, *others):
         allowed = " or ".join((_JSON, *others))
-        raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {allowed}.")
+        hint = f" (curl -H 'Content-Type: {_JSON}')" if found == _CURL else ""
+        raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {allowed}{hint}.")
     coding = first(scope, b"content-encoding")
     if coding is not None and coding.strip().lower() != "identity":
         raise UnsupportedMediaType(

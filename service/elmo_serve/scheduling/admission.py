@@ -157,9 +157,9 @@ class Admission:
         if alone > timeout_seconds and backlog.throughput.is_known:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
-                f"The request takes about {alone:.3g} s by itself and {timeout_seconds:.3g} s "
-                "are allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or "
-                "shorter sentences."
+                f"The request takes about {alone:.3g} s by itself and {timeout_seconds:.3g} s of "
+                "its time are left (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer "
+                "or shorter sentences."
             )
         refusal = self.refusal(cost, timeout_seconds, model, computed=computed, is_bulk=is_bulk)
         if refusal is not None:
@@ -206,7 +206,8 @@ class Admission:
         if before and wait + alone > planned:
             return Overloaded(
                 f"The queue is about {wait:.1f} s long and the request takes {alone:.1f} s: "
-                f"together more than {planned:g} s, half of its timeout.",
+                f"together more than {planned:.3g} s, half of its time: send it later, or with a "
+                "longer X-Request-Timeout.",
                 retry_after=_retry_after(
                     backlog, _tokens_until_in_time(backlog, computed, due, planned, most)
                 ),

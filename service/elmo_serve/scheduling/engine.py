@@ -169,7 +169,7 @@ class Engine:
         dispatcher.requests[request] = None
         if trace is not None:
             dispatcher.traced.add(trace)
-        timer = self._clock.call_later(timeout_seconds, partial(_overdue, request, timeout_seconds))
+        timer = self._clock.call_later(timeout_seconds, partial(_overdue, request))
         try:
             await self._enqueue(request, dispatcher)
             await is_over
@@ -226,10 +226,10 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _overdue(request: Request, timeout_seconds: float) -> None:
+def _overdue(request: Request) -> None:
     request.fail(
         DeadlineExceeded(
-            f"Not answered within {timeout_seconds:g} s; {request.missing} of "
+            f"Not answered in the time of the request (X-Request-Timeout): {request.missing} of "
             f"{len(request.sentences)} sentences were missing."
         )
     )

@@ -295,6 +295,7 @@ def test_another_media_type_is_415(client: httpx.Client, header: str, value: str
         members = problem(response, "unsupported-media-type")
         assert repr(value) in members["detail"]
         assert "application/json" in members["detail"] or "not compressed" in members["detail"]
+        assert ("curl -H" in members["detail"]) is (value == "application/x-www-form-urlencoded")
 
 
 @pytest.mark.parametrize(
