@@ -119,7 +119,9 @@ def test_an_interactive_request_is_not_refused_for_the_bulk_that_it_overtakes() 
 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
     """Clients send a 504 again, and this request would never be in time."""
-    said = r"about 0\.6 s by itself and 0\.5 s of its time .*ELMO_REQUEST_TIMEOUT_SECONDS.*send fewer or shorter"
+    said = (
+        r"about 0\.6 s by itself and 0\.5 s of its time .*ELMO_REQUEST_TIMEOUT_SECONDS.*send fewer"
+    )
     with pytest.raises(TooLarge, match=said):
         admission_of().admit([8] * 60, 0.5)
     with pytest.raises(
