@@ -204,6 +204,8 @@ def key_check() -> Callable[[str, str], None]:
     groups: set[int] = set()
 
     def check(text: str, place: str) -> None:
+        if not text:
+            raise CannotSend(f"{place}is empty, which cannot be a key in HDF5")
         parts = [part for part in text.split("/") if part not in ("", ".")]
         path = hash(tuple(parts))
         above = [hash(tuple(parts[:depth])) for depth in range(1, len(parts))]

@@ -29,6 +29,7 @@ from elmo_serve.files.inputs import INPUTS, TABLES, FileError, Rules, input_form
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
+from elmo_serve.files.outputs.proteins import SEQVEC_ENDINGS
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import begun
 from elmo_serve.files.run import EmbedRun, Report
@@ -238,8 +239,10 @@ def _format_of_file(options: Options) -> str:
     if name is None and is_stream(output):
         fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
     if name is None:
-        endings = [*_ENDINGS, ".npy"] if options.is_fasta else _ENDINGS
-        fail(f"{output} ends in none of {', '.join(endings)}: name its --format", code=2)
+        endings, option = (
+            (list(SEQVEC_ENDINGS), "--layout") if options.is_fasta else (_ENDINGS, "--format")
+        )
+        fail(f"{output} ends in none of {', '.join(endings)}: name its {option}", code=2)
     if is_stream(output) and name not in _STREAMS:
         fail(
             f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "

@@ -25,9 +25,8 @@ from elmo_serve.files.inputs import (
     Unknown,
     input_format,
 )
-from elmo_serve.files.outputs.output_format import OutputFormat, Repeats
+from elmo_serve.files.outputs.output_format import Check, Repeats
 from elmo_serve.files.text import STDIN, Corpus, Survey, Text, digest_of, surveyed
-from elmo_serve.output import Output
 
 _LETTERS_SHOWN = 10  # letters that a note names; the others are counted
 
@@ -97,9 +96,9 @@ class Records:
         records = chain.from_iterable(text.sentences() for text in self.texts)
         return (each for number, each in zip(count(), records) if number not in self.skipped)
 
-    def survey(self, form: OutputFormat, wanted: Output) -> Survey:
+    def survey(self, check: Check) -> Survey:
         """Read all records, before anything is computed. Raises FileError as `Text.survey` does."""
-        return surveyed(self.texts, form.check(wanted), self.skipped)
+        return surveyed(self.texts, check, self.skipped)
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes of the file, or of the names and bytes of the files."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from elmo_model.files import atomic as atomic_files
 from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError, Sentence
-from elmo_serve.files.outputs.output_format import Facts, OutputFormat, Target
+from elmo_serve.files.outputs.output_format import Check, Facts, OutputFormat, Target
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import PartFile
 from elmo_serve.files.text import Survey, Text
@@ -77,7 +77,7 @@ class EmbedRun:
             raise FileError(f"{output} is a folder that exists; name another, or remove it")
         if output.exists() and not force:
             raise FileError(f"{output} exists; --force replaces it")
-        found = self.text.survey(self.form, self.source.output)
+        found = self.text.survey(self._check())
         whole = {
             **identity,
             "text": self.text.digest(),
@@ -120,7 +120,7 @@ class EmbedRun:
 
     def _pass_on(self, target: Target) -> Survey:
         """Write the vectors as they are computed."""
-        found = self.text.survey(self.form, self.source.output)
+        found = self.text.survey(self._check())
         sentences, tokens = tee(self.text.sentences())
         groups = self.source.groups(
             (sentence.tokens for sentence in tokens), self._counter("Embedding", 0, found)
@@ -128,6 +128,16 @@ class EmbedRun:
         arrays = (array for group in groups for array in group)
         self.form.write(target, zip(sentences, arrays, strict=True), self.facts)
         return found
+
+    def _check(self) -> Check:
+        """Return a check of what the format and the source can take of the text."""
+        by_form = self.form.check(self.source.output)
+
+        def check(sentence: Sentence) -> None:
+            by_form(sentence)
+            self.source.check(sentence.tokens)
+
+        return check
 
     def _compute(self, part: PartFile, found: Survey) -> None:
         """Append the missing vectors to the part."""

@@ -22,8 +22,7 @@ from elmo_serve.files.inputs import (
     format_of,
     split_line,
 )
-from elmo_serve.files.outputs.output_format import Check, OutputFormat
-from elmo_serve.output import Output
+from elmo_serve.files.outputs.output_format import Check
 
 STDIN = "-"
 
@@ -129,13 +128,12 @@ class Text:
         """Yield the sentences from the beginning. Raises FileError for a damaged file."""
         yield from self._read(_Lines(self.path, self.offset))
 
-    def survey(self, form: OutputFormat, wanted: Output) -> Survey:
+    def survey(self, check: Check) -> Survey:
         """Read the whole text once, before anything is computed.
 
-        Raises FileError for blank lines, and for vectors and sentences that the output format
-        cannot hold.
+        Raises FileError for blank lines, and for sentences that `check` refuses.
         """
-        return surveyed([self], form.check(wanted))
+        return surveyed([self], check)
 
     def parts(self, most: int) -> Iterator[Part]:
         """Yield parts of `most` sentences at most, in order; their file has the name of this text.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from elmo_model.text.batches import BOUNDARIES, by_length
 from elmo_model.word_vectors.look_up import WordVectorsInfo
+from elmo_serve.files.inputs import FileError
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
@@ -54,6 +55,9 @@ class Source:
     def __init__(self, info: ModelInfo, output: Output) -> None:
         self.info = info
         self.output = output
+
+    def check(self, sentence: Tokens) -> None:
+        """Raise FileError for a sentence that cannot be computed."""
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
@@ -188,6 +192,15 @@ class Remote(Source):
         super().__init__(served_model(client), output)
         self._client = client
         self._layers: Any = layers  # a name that the client knows, or a number
+        self._longest = client.info()["limits"]["max_sentence_tokens"]
+
+    def check(self, sentence: Tokens) -> None:
+        """Raise FileError for a sentence that is longer than the server allows."""
+        if len(sentence) > self._longest:
+            raise FileError(
+                f"holds {len(sentence):,} tokens and the server allows {self._longest:,} "
+                "(ELMO_MAX_SENTENCE_TOKENS)"
+            )
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed

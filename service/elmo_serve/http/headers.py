@@ -112,7 +112,7 @@ def timeout_seconds(scope: "Scope", most: float) -> float:
     seconds = float(sent) if _NUMBER.fullmatch(sent) else math.nan
     if not 0 < seconds < math.inf:
         raise InvalidRequest(
-            f"X-Request-Timeout is {shown(sent)}; it is a number of seconds above 0."
+            f"X-Request-Timeout is {shown(sent)}; it is a finite number of seconds above 0."
         )
     return min(seconds, most)
 

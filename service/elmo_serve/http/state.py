@@ -194,7 +194,7 @@ class Server:
         if model.format == "random":
             _log.warning(
                 "the model is %s: its weights are random and its vectors mean nothing; "
-                "set ELMO_MODEL to a checkpoint",
+                "serve a checkpoint in its place",
                 served.name,
             )
         _log.info(

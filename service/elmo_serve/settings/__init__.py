@@ -217,7 +217,10 @@ class Settings(BaseModel):
         "the cores.",
     )
     max_connections: int = Field(
-        1_024, ge=1, le=1_000_000, description="Open connections; more are answered 503."
+        1_024,
+        ge=1,
+        le=1_000_000,
+        description="Open connections; more are answered 503, except probes and metrics.",
     )
     max_jobs: int = Field(
         8, ge=1, le=1_000, description="Fits that wait or run at once; more are answered 503."

@@ -58,7 +58,7 @@ def _fault(line: str) -> str:
     name, colon, _ = line.partition(":")
     if colon and re.search(r"\s", name):
         return "a name has no spaces"
-    return "a key is of printable ASCII without spaces and commas"
+    return "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces and commas"
 
 
 def _text(path: Path) -> str:

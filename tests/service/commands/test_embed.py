@@ -203,6 +203,23 @@ def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
     assert complaint == "elmo: standard output was closed\n"
 
 
+def test_a_sentence_that_the_server_refuses_is_named_before_anything_is_computed(
+    tmp_path: Path,
+) -> None:
+    """As a record of FASTA is: by its number from 1, and by its id."""
+    (tmp_path / "a.txt").write_text("short\n" + "w " * 11)
+    (tmp_path / "a.fasta").write_text(">P1\nSEQ\n>P2 kinase\n" + "A" * 11)
+    said = "holds 11 tokens and the server allows 10 (ELMO_MAX_SENTENCE_TOKENS)"
+    with scripted_server() as server:
+        flags = (tmp_path / "v.npz", "--server", server.url, "--model", "scripted")
+        text = refused(tmp_path / "a.txt", *flags, "--top")
+        record = refused(tmp_path / "a.fasta", *flags, "--id", "0")
+
+    assert text == f"elmo: {tmp_path / 'a.txt'}: line 2, 'w w w w w w w w w w w', {said}"
+    assert record == f"elmo: {tmp_path / 'a.fasta'}: record 2, 'P2 kinase', {said}"
+    assert not server.requests
+
+
 # Text
 
 
@@ -299,7 +316,7 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     assert unknown in refused(text, tmp_path / "out.csv", "--top", code=2)
     (tmp_path / "a.fasta").write_text(">a\nMKV\n")
     fasta = refused(tmp_path / "a.fasta", tmp_path / "out.csv", "--model", "random-small", code=2)
-    assert "out.csv ends in none of .hdf5, .h5, .npz, .parquet, .npy: name its --form" in fasta
+    assert "out.csv ends in none of .h5, .hdf5, .npz, .npy: name its --layout" in fasta
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
     assert "latin.txt:1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")

@@ -119,7 +119,7 @@ def test_the_memory_of_records_is_a_hash_each(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         found = records(text)
-        assert found.survey(LAYOUTS["seqvec-npz"], Output(layers=(0,))).sentences == count
+        assert found.survey(LAYOUTS["seqvec-npz"].check(Output(layers=(0,)))).sentences == count
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

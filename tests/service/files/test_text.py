@@ -24,7 +24,7 @@ def test_a_survey_counts_and_hashes(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_text("a b\n\nc\n")
 
-    found = Text(path, "in", keep_blank=True).survey(OUTPUTS["npz"], Output(layers=(0,)))
+    found = Text(path, "in", keep_blank=True).survey(OUTPUTS["npz"].check(Output(layers=(0,))))
 
     assert (found.sentences, found.tokens) == (3, 3)
     assert Text(path, "in").digest() == hashlib.sha256(b"a b\n\nc\n").hexdigest()
@@ -46,7 +46,7 @@ def test_blank_lines_are_named_from_1(
     path.write_text(content)
 
     with pytest.raises(FileError, match=message):
-        Text(path, "in", INPUTS[form]).survey(OUTPUTS["npz"], Output(layers=(0,)))
+        Text(path, "in", INPUTS[form]).survey(OUTPUTS["npz"].check(Output(layers=(0,))))
 
 
 def test_a_pipe_is_copied_and_can_be_read_again(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_a_key_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     assert settings.api_key_names() == {"zero": "1", "one": "alice", "two": "3"}
 
 
-_NO_KEY = "a key is of printable ASCII without spaces and commas"
+_NO_KEY = "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces and commas"
 
 
 @pytest.mark.parametrize(

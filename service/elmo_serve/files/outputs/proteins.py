@@ -147,7 +147,7 @@ LAYOUTS: Final[dict[str, OutputFormat]] = {
 }
 """The layouts by name. SeqVec's command has three files, by the ending of OUTPUT."""
 
-_SEQVEC_ENDINGS: Final = {
+SEQVEC_ENDINGS: Final = {
     **{".h5": "seqvec", ".hdf5": "seqvec"},
     **{".npz": "seqvec-npz", ".npy": "seqvec-npy"},
 }
@@ -155,4 +155,4 @@ _SEQVEC_ENDINGS: Final = {
 
 def seqvec_layout(path: str) -> str | None:
     """Return the name of the layout of a file of SeqVec by its ending, None for another ending."""
-    return _SEQVEC_ENDINGS.get(PurePath(path).suffix)
+    return SEQVEC_ENDINGS.get(PurePath(path).suffix)

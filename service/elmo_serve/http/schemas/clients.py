@@ -58,8 +58,11 @@ def _no_ids(value: JsonValue) -> JsonValue:
     return value
 
 
-def _lower(value: JsonValue) -> JsonValue:
-    return value.lower() if isinstance(value, str) else value
+def _in_any_case(*names: str) -> BeforeValidator:
+    def read(value: JsonValue) -> JsonValue:
+        return value.lower() if isinstance(value, str) and value.lower() in names else value
+
+    return BeforeValidator(read)
 
 
 _Item = Annotated[
@@ -74,11 +77,9 @@ _Texts = Annotated[
 _ListOfTexts = Annotated[list[Text], Field(min_length=1)]
 _ListOfTokens = Annotated[list[Tokens], Field(min_length=1)]
 
-OpenAIInput = Annotated[
+Texts = Annotated[
     _Texts, WithJsonSchema(TypeAdapter(Text | _ListOfTexts | _ListOfTokens).json_schema())
 ]
-TeiInput = Annotated[_Texts, WithJsonSchema(TypeAdapter(Text | _ListOfTexts).json_schema())]
-"""Lists of tokens are read as well; text-embeddings-inference does not know them."""
 
 Dimensions = Annotated[
     int, BeforeValidator(a_whole_number), WithJsonSchema({"type": "integer", "minimum": 1})
@@ -86,6 +87,8 @@ Dimensions = Annotated[
 """Compared with the width of the model, which an error names."""
 
 DIMENSIONS: Final = "The width of the model, `dimension` in `GET /info`; another one is refused."
+
+_TEXTS_TEXT: Final = "A text, a list of texts, or a list of lists of token strings."
 
 
 class EmbeddingsRequest(BaseModel):
@@ -95,17 +98,15 @@ class EmbeddingsRequest(BaseModel):
         json_schema_extra={"examples": [{"model": "english", "input": ["The river bank."]}]}
     )
 
-    input: OpenAIInput = Field(
-        description="A text, a list of texts, or a list of lists of token strings."
-    )
+    input: Texts = Field(description=_TEXTS_TEXT)
     model: ModelName | None = optional(
         None,
         "A model of the server, or a model and one of its tasks: `english@task`. Default: the "
         "first model and the mean of its layers.",
     )
-    encoding_format: Annotated[Literal["float", "base64"], BeforeValidator(_lower)] | None = (
-        optional("float", "`base64`: little-endian float32. Default: `float`.")
-    )
+    encoding_format: (
+        Annotated[Literal["float", "base64"], _in_any_case("float", "base64")] | None
+    ) = optional("float", "`base64`: little-endian float32. Default: `float`.")
     dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
 
@@ -177,13 +178,13 @@ class TeiErrorResponse(BaseModel):
 Flag = Annotated[bool, Strict()]
 Direction = Annotated[
     Literal["right", "left"],
-    BeforeValidator(_lower),
+    _in_any_case("right", "left"),
     WithJsonSchema({"type": "string", "enum": ["Right", "Left"]}),
 ]
 
 
 class _TeiTexts(BaseModel):
-    inputs: TeiInput = Field(description="A text or a list of texts.")
+    inputs: Texts = Field(description=_TEXTS_TEXT)
     truncate: Flag | None = optional(
         False, "Cut a text with too many tokens; otherwise it is refused. Default: false."
     )

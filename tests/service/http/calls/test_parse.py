@@ -271,9 +271,9 @@ def test_a_body_is_an_object(body: bytes) -> None:
         (TeiEmbedRequest, {"inputs": "a", "normalize": 1}, "/normalize", "true or false; found 1"),
         (
             TeiEmbedAllRequest,
-            {"inputs": "a", "truncation_direction": "up"},
+            {"inputs": "a", "truncation_direction": "Up"},
             "/truncation_direction",
-            "must be 'right' or 'left'; found 'up'",
+            "must be 'right' or 'left'; found 'Up'",
         ),
         (
             SimilarityRequest,
