@@ -69,7 +69,7 @@ class Figures:
         steps, time_taken = step - self._since[0], seconds - self._since[1]
         recipe = self._plan.recipe
         tokens_per_step = recipe.tokens_per_step
-        values = {
+        return {
             "step": step,
             "tokens": step * tokens_per_step,
             "seconds": round(seconds, 3),
@@ -79,13 +79,6 @@ class Figures:
             "loss": (forward + backward) / 2,
             "loss_forward": forward,
             "loss_backward": backward,
-        }
-        if recipe.keep_vectors:
-            return values  # the loss is a distance
-        return {
-            **values,
-            "perplexity_forward": math.exp(min(forward, 700.0)),
-            "perplexity_backward": math.exp(min(backward, 700.0)),
         }
 
 
@@ -100,6 +93,5 @@ def log_line(line: Mapping[str, Any], steps: int) -> str:
     hours = f"{minutes // 60:,} h " if minutes >= 60 else ""
     time = f"{hours}{minutes % 60} min" if seconds >= 60 else f"{seconds} s"
     left = f"  {time} left" if seconds else ""
-    forward, backward = line.get("perplexity_forward"), line.get("perplexity_backward")
-    words = "" if forward is None else f"  perplexity {forward:.5g} forward {backward:.5g} backward"
-    return f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}{words}{left}"
+    losses = f"{line['loss_forward']:.3f} forward, {line['loss_backward']:.3f} backward"
+    return f"{line['tokens_per_second']:,.0f} tokens/s  loss {losses}{left}"

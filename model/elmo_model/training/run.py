@@ -125,7 +125,8 @@ class Folder:
         steps = given.pop("steps")
         for key, value in given.items():
             if known.get(key) != value:
-                raise self._differs(key, known.get(key), value)
+                hint = "; another text has other words" if key == "words" else ""
+                raise self._differs(key, known.get(key), value, hint)
         path = latest(self.snapshots)
         done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
         if steps < done:
