@@ -16,7 +16,7 @@ from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import in_folder_thread, open_registry
-from elmo_serve.tasks.registry import TaskRegistry
+from elmo_serve.tasks.registry import Notices, TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
 
 ModelState = Literal["loading", "ready", "down", "failed"]
@@ -113,17 +113,17 @@ class ServedModel:
             return mixture(asked.mix, self.info.layers)
         return select(asked.layers, self.info.layers)
 
-    async def open(self, folder: Path | None, *, is_first: bool) -> None:
+    async def open(self, folder: Path | None, notices: Notices, *, is_first: bool) -> None:
         """Wait for the first worker, then read the tasks.
 
         Sets `fault` when no worker can be started. Raises SettingsError when `folder`, which the
-        settings name, cannot be used.
+        settings name, cannot be used. `notices` are those of all models.
         """
         self.fault = await self.pool.wait_for_start()
         if self.fault is None:
             info = self.info
             owner = TaskOwner(info.layers, self.name, info.name, info.revision, is_first)
-            registry = await in_folder_thread(open_registry, folder, owner)
+            registry = await in_folder_thread(open_registry, folder, owner, notices=notices)
             self._tasks = registry
             registry.watch()
 
@@ -146,9 +146,13 @@ class ServedModel:
 
 
 class ServedModels:
-    """All models of a server, in the order of the settings."""
+    """All models of a server, in the order of the settings.
+
+    `notices` are those of their task registries, which share a folder.
+    """
 
     def __init__(self, models: Iterable[ServedModel]) -> None:
+        self.notices = Notices()
         self._models = tuple(models)
         self._by_name = {model.name.casefold(): model for model in self._models}
 

@@ -170,7 +170,7 @@ class Server:
 
     async def _open(self, served: ServedModel) -> None:
         is_first = served is self.models.first
-        await served.open(self.settings.tasks, is_first=is_first)
+        await served.open(self.settings.tasks, self.models.notices, is_first=is_first)
         if served.fault is None:
             await self.jobs.open(served.tasks.folder)
             if not self.settings.index:  # whose models are known once all are loaded

@@ -107,8 +107,8 @@ def _fetch_file(
 ) -> None:
     if settings.offline:
         raise DownloadError(
-            f"{target}: does not exist, expected it there as ELMO_OFFLINE is set; "
-            f"`elmo download` fetches it without"
+            f"{target}: does not exist, expected it there as ELMO_OFFLINE is set (--offline of "
+            "elmo serve); without it `elmo download` fetches the model"
         )
     part = target.with_name(target.name + PART)
     url = _fetch_part(file, part, settings, on_progress)

@@ -15,7 +15,7 @@ import platformdirs
 from elmo_model.network.task import Task
 from elmo_serve.settings import SettingsError, variable
 from elmo_serve.tasks.file import TaskOwner
-from elmo_serve.tasks.registry import TaskRegistry
+from elmo_serve.tasks.registry import Notices, TaskRegistry
 
 _NOT_KEPT: Final = f"Tasks cannot be kept: %s. {variable('tasks')} sets their folder."
 
@@ -36,7 +36,10 @@ async def in_folder_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
 
 def open_registry(
-    folder: Path | None, owner: TaskOwner, default: Path | None = None
+    folder: Path | None,
+    owner: TaskOwner,
+    default: Path | None = None,
+    notices: Notices | None = None,
 ) -> TaskRegistry:
     """Return the registry over `folder`; None: over `default`, or the one of the user's data.
 
@@ -45,18 +48,18 @@ def open_registry(
     """
     if folder is not None:
         open_folder(folder)
-        return TaskRegistry(folder, owner)
+        return TaskRegistry(folder, owner, notices)
     try:
         default = default or default_folder()
         open_folder(default, "the default folder")
         with tempfile.TemporaryFile(dir=default):
-            return TaskRegistry(default, owner)
+            return TaskRegistry(default, owner, notices)
     except SettingsError as error:
         _log.warning(_NOT_KEPT, error)
         return TaskRegistry(None, owner)
     except OSError as error:
         _log.warning(_NOT_KEPT, error)
-        return TaskRegistry(default, owner)
+        return TaskRegistry(default, owner, notices)
 
 
 def keep_tasks(

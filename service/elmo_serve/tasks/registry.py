@@ -8,7 +8,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,21 @@ class _File:
     is_outdated: bool = False
 
 
+class Notices:
+    """What the registries of one folder have logged of it: each thing once, whoever sees it."""
+
+    def __init__(self) -> None:
+        self._logged: set[Hashable] = set()
+        self._lock = threading.Lock()
+
+    def is_new(self, *thing: Hashable) -> bool:
+        """Tell whether this was not asked before."""
+        with self._lock:
+            known = thing in self._logged
+            self._logged.add(thing)
+            return not known
+
+
 class TaskRegistry:
     """The tasks of one model by name.
 
@@ -66,12 +81,17 @@ class TaskRegistry:
     server share the folder, and a name belongs to one of them.
     """
 
-    def __init__(self, folder: Path | None, owner: TaskOwner) -> None:
-        """Read the tasks of `folder`, which exists; None: there are no tasks, and `put` refuses."""
+    def __init__(
+        self, folder: Path | None, owner: TaskOwner, notices: Notices | None = None
+    ) -> None:
+        """Read the tasks of `folder`, which exists; None: there are no tasks, and `put` refuses.
+
+        `notices` are those of the registries that share the folder.
+        """
         self.folder = folder
         self.owner = owner
         self._files: Mapping[str, _File] = {}  # by name, sorted; replaced, never changed
-        self._foreign: set[str] = set()
+        self._notices = notices or Notices()
         self._is_readable = True
         self._lock = threading.Lock()  # of `refresh`, `put` and `delete`
         self._closed = threading.Event()
@@ -213,10 +233,9 @@ class TaskRegistry:
             name = file.removesuffix(_SUFFIX)
             if file.endswith(_SUFFIX) and _NAME.fullmatch(name):
                 names.append(name)
-            elif not file.startswith(".") and not (
-                file.endswith(FIT_SUFFIX) or file in self._foreign
+            elif not file.startswith(".") and (
+                not file.endswith(FIT_SUFFIX) and self._notices.is_new(file)
             ):
-                self._foreign.add(file)
                 _log.warning(
                     "%s in the task folder is left out: a task file is called NAME%s, where NAME "
                     "is %s",
@@ -252,7 +271,8 @@ class TaskRegistry:
         except (RequestError, ValueError) as error:
             fault = str(error)
             is_outdated = isinstance(error, Conflict)
-        if known is None or known.fault != fault:
+        is_known = known is not None and known.fault == fault
+        if not is_known and self._notices.is_new(name, stamp, fault):
             _log.warning("Task file %s is left out: %s", path, fault)
         return _File(stamp, None, fault, is_outdated=is_outdated)
 

@@ -22,7 +22,13 @@ from elmo_model.network.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
 from elmo_serve.tasks import registry as registry_module
 from elmo_serve.tasks.file import TaskOwner
-from elmo_serve.tasks.registry import FIT_SUFFIX, MAX_TASKS, REFRESH_SECONDS, TaskRegistry
+from elmo_serve.tasks.registry import (
+    FIT_SUFFIX,
+    MAX_TASKS,
+    REFRESH_SECONDS,
+    Notices,
+    TaskRegistry,
+)
 from elmo_serve.tasks.schema import MAX_DESCRIPTION_CHARACTERS
 from tests.support.folders import read_only
 
@@ -379,6 +385,23 @@ def test_strangers_in_the_folder_are_named_once(
     logged = "\n".join(warnings(caplog))
     assert len(warnings(caplog)) == 4
     assert all(name in logged for name in ("README.md", "my task.json", "folder.json", "pipe.json"))
+
+
+def test_registries_of_one_server_log_a_fault_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    broken = tmp_path / "ner.json"
+    broken.write_text("{")
+    notices = Notices()
+    registries = [TaskRegistry(tmp_path, replace(OWNER, name=name), notices) for name in "ab"]
+    assert len(warnings(caplog)) == 2
+    broken.unlink()
+    broken.write_text("[")  # another file with another fault
+    for registry in registries:
+        registry.refresh()
+
+    assert len(warnings(caplog)) == 3
 
 
 def test_a_file_that_is_not_json_is_called_a_file(tmp_path: Path) -> None:
