@@ -157,8 +157,11 @@ def _described(
             if embedding.word_dim
             else None,
         )
-    except (ConfigError, AlphabetError) as error:
+    except ConfigError as error:
         raise CheckpointError(f"{label}: {error}") from error
+    except AlphabetError as error:
+        place = f"{source.path}: char.dic or word.dic" if characters or words else label
+        raise CheckpointError(f"{place}: {error}") from error
     _check_rows(source, alphabet, embedder)
     return config, alphabet
 

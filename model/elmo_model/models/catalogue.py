@@ -106,7 +106,8 @@ def missing(name: str) -> str:
         return f"{name}: does not exist, expected the name or path of a model; {askers}"
     # A path, or a file with an ending; that of a name, as in elmo-5.5b, begins with a digit.
     if "/" in name or Path(name).suffix[1:2].isalpha():
-        return f"{name}: does not exist, expected a checkpoint"
+        several = "; ELMO_MODELS takes several" if "," in name else ""
+        return f"{name}: does not exist, expected a checkpoint{several}"
     close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)
     meant = f"; did you mean {_SPELLINGS[close[0]]}?" if close else ","
     return (

@@ -36,6 +36,7 @@ _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
 _LAYOUT: Final = "name a --layout, such as seqvec"
 _ALLENNLP: Final = "is an option of `allennlp elmo`"
+_MANYLANGS: Final = "is an option of ELMoForManyLangs"
 _GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
 
 
@@ -129,6 +130,14 @@ class Options:
         return [*(name for name in NAMED if getattr(self, name)), *numbers]
 
 
+def _layer(_context: click.Context, _option: click.Parameter, value: int | None) -> int | None:
+    if value is not None and value < 0:
+        fail(
+            f"--layer {value}: layers count from 0; the mean of all is --average, all --all", code=2
+        )
+    return value
+
+
 @click.command()
 @click.argument("input", type=click.Path(exists=True, allow_dash=True))
 @click.argument("output", type=click.Path(allow_dash=True))
@@ -137,7 +146,7 @@ class Options:
 @click.option("--average", is_flag=True, help="The mean of all layers.")
 @click.option("--sum", is_flag=True, help="The sum of all layers.")
 @click.option("--concat", is_flag=True, help="All layers of a token joined to one vector.")
-@click.option("--layer", type=click.IntRange(min=0), metavar="K", help="Layer K; 0: token layer.")
+@click.option("--layer", type=int, callback=_layer, metavar="K", help="Layer K; 0: token layer.")
 @click.option("--normalize", is_flag=True, help="Scale every vector to length 1.")
 @click.option(
     "--word-vectors",
@@ -145,6 +154,9 @@ class Options:
     help="Append the static word vectors of FILE; with --server `append`: those of the server.",
 )
 @model_option(MODEL_OR_SERVERS)
+@removed_option("--output_layer", "-1 is --average, -2 is --all, k is --layer k", why=_MANYLANGS)
+@removed_option("--output_format", "hdf5 is --format elmoformanylangs", why=_MANYLANGS)
+@removed_option("--output_prefix", "OUTPUT is the name of the file", why=_MANYLANGS)
 @removed_option("--options-file", _PAIR, why=_ALLENNLP)
 @removed_option("--weight-file", _PAIR, why=_ALLENNLP)
 @removed_option(

@@ -40,6 +40,7 @@ def removed_option(
         if value:
             fail(f"{name} {why}: {instead}", code=2)
 
+    own = name.replace("-", "_").strip("_") + "_removed"  # not the name of the new option's value
     return click.option(
-        name, is_flag=is_flag or None, hidden=True, expose_value=False, callback=end
+        name, own, is_flag=is_flag or None, hidden=True, expose_value=False, callback=end
     )

@@ -255,7 +255,9 @@ def _remove_leavings(folder: Path, files: Iterable[str]) -> None:
 def _refuse_other_run(path: Path, found: Mapping[str, Any], run: Mapping[str, Any]) -> None:
     for name in sorted(run.keys() | found.keys()):
         if run.get(name) != found.get(name):
-            begun, this = (repr(each[name]) if name in each else "none" for each in (found, run))
+            begun, this = (
+                "none" if each.get(name) is None else repr(each[name]) for each in (found, run)
+            )
             difference = f"{name} {begun}, and this is {this}"
             if name == "text":  # digests
                 difference = "another text"

@@ -329,7 +329,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: (f / "char.dic").write_text(
             (f / "char.dic").read_text().replace("<bow>", "<gow>")
         ),
-        "alphabet characters lack <bow>",
+        r": char\.dic or word\.dic: alphabet characters lack <bow>",
     ),
     "missing": (
         tensor("encoder.pkl", "forward_layer_0.state_linearity.bias", None),
