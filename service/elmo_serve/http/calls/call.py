@@ -30,7 +30,7 @@ from elmo_serve.tracing.trace import Trace
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_NOT_WRITTEN: Final = "The vectors were there, but not yet the answer, after {:g} s."
+_NOT_WRITTEN: Final = "The vectors were computed within {:g} s, but the response was not written."
 
 VECTORS_FACTOR: Final = 1
 """Memory of a small response that is computed from the vectors, against these."""

@@ -186,7 +186,9 @@ Direction = Annotated[
 class _TeiTexts(BaseModel):
     inputs: Texts = Field(description=_TEXTS_TEXT)
     truncate: Flag | None = optional(
-        False, "Cut a text with too many tokens; otherwise it is refused. Default: false."
+        False,
+        "Cut a text, but no list of tokens, with too many tokens; otherwise it is refused. "
+        "Default: false.",
     )
     truncation_direction: Direction | None = optional(
         "right", "The end that is cut. Default: `Right`."
