@@ -55,6 +55,8 @@ def store_folder(path: Path, cache: Path) -> Path:
     line, and for a cache folder that cannot be written to.
     """
     if os.path.isdir(path):  # noqa: PTH112 - False where the path cannot be looked up
+        if not (path / FACTS).is_file():
+            raise WordVectorsError(f"{path}: is a folder, expected a file of word vectors")
         _use(path, path)
         return path
     try:

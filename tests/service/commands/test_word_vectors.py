@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.commands.serve_settings import with_word_vectors
-from elmo_serve.settings import Settings
+from elmo_serve.settings import Settings, SettingsError
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -66,6 +66,9 @@ def test_settings_get_the_folder_of_the_map(
     assert f"elmo: reading {path}" in capsys.readouterr().err
     assert with_word_vectors(found) == found
     assert with_word_vectors(Settings()) == Settings()
+    said = f"^ELMO_WORD_VECTORS: {tmp_path}: is a folder, expected a file of word vectors$"
+    with pytest.raises(SettingsError, match=said):
+        with_word_vectors(Settings(word_vectors=tmp_path))
 
 
 @pytest.mark.parametrize(
