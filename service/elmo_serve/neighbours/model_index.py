@@ -111,7 +111,8 @@ class ModelIndex:
         raise Unavailable(
             "The text that comes with the program is being embedded, once for each model: "
             f"{self._done_tokens:,} of {tokens:,} tokens are done "
-            f"({self._done_tokens / tokens:.0%}). ELMO_INDEX names an index of another text.",
+            f"({self._done_tokens / tokens:.0%}). A text of your own needs an index of this "
+            "model in ELMO_INDEX.",
             retry_after=self._seconds_left(tokens),
         )
 
