@@ -72,7 +72,10 @@ def _tell_of_tables(options: Options) -> None:
     tables = [corpus.text(each).name for each in corpus.files if each.endswith(TABLES)]
     if tables and options.input_format is None and not options.is_fasta:
         more = f", and so are {len(tables) - 1:,} more" if tables[1:] else ""
-        tell(f"{tables[0]} is read as plain text: each line is a sentence{more}")
+        tell(
+            f"{tables[0]} is read as plain text: each line is a sentence{more}; "
+            "--input-format reads others, conllu the columns of CoNLL-U"
+        )
 
 
 def _tell_of_raw(text: Text, options: Options) -> None:

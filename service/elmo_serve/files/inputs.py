@@ -161,8 +161,8 @@ SPLIT = InputFormat(_split)
 """Text that a tokenizer has split, in the temporary file of a run."""
 
 
-TABLES: Final = (".csv", ".tsv", ".jsonl")
-"""Endings of tables, whose lines are read as sentences: commands say so."""
+TABLES: Final = (".csv", ".tsv", ".jsonl", ".conll")
+"""Endings of tables and of columns, whose lines are read as sentences: commands say so."""
 
 
 def input_format(path: str) -> str:

@@ -55,8 +55,9 @@ def test_blank_lines_are_listed_or_kept(tmp_path: Path) -> None:
     assert shapes == [(3, 1, 32), (3, 0, 32), (3, 1, 32), (3, 0, 32)]
 
 
-def test_a_table_is_read_as_lines_and_a_note_says_so(tmp_path: Path) -> None:
-    source, output = tmp_path / "in.csv", tmp_path / "out.npz"
+@pytest.mark.parametrize("name", ["in.csv", "in.conll"])
+def test_a_table_is_read_as_lines_and_a_note_says_so(tmp_path: Path, name: str) -> None:
+    source, output = tmp_path / name, tmp_path / "out.npz"
     source.write_text("label,text\nx,a b\n")
 
     runs = [embed(source, output, "--top", "--force", *more) for more in ((), PLAIN)]
@@ -74,7 +75,7 @@ def test_tables_in_a_folder_are_named_in_one_line(tmp_path: Path) -> None:
     run = embed(source, output, "--top")
 
     first = f"elmo: {source / 'a.csv'} is read as plain text: each line is a sentence"
-    assert f"{first}, and so are 1 more\n" in run.stderr
+    assert f"{first}, and so are 1 more; --input-format reads others, conllu" in run.stderr
     assert run.stderr.count("plain text") == 1
 
 
