@@ -172,7 +172,7 @@ class ElmoEmbedder(SentenceEmbedder):
             raise CannotSend(f"{output} is a folder; expected the name of a file")
         lines = [line.strip() for line in given]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
-            raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")
+            raise CannotSend(f"there are no tokens in these lines: {', '.join(blank[:10])}")
         if use_sentence_keys:
             check = key_check()
             for number, line in enumerate(lines, 1):

@@ -96,7 +96,7 @@ def test_embed_file_refuses_before_it_writes(embedder: ElmoEmbedder, tmp_path: P
     lines: Any = [b"a b\n"]
     with pytest.raises(CannotSend, match=r"^line 1 is b'a b\\n'; expected a string"):
         embedder.embed_file(lines, tmp_path / "out.hdf5")
-    with pytest.raises(CannotSend, match="there are no tokens in lines 2, 4"):
+    with pytest.raises(CannotSend, match="there are no tokens in these lines: 2, 4"):
         embedder.embed_file(["a\n", "\n", "b\n", " "], tmp_path / "out.hdf5")
     with pytest.raises(CannotSend, match="output_format is 'best'; expected one of all, top"):
         embedder.embed_file(["a\n"], tmp_path / "out.hdf5", wrong)

@@ -87,7 +87,7 @@ def read_head(head: HeadT, path: Path) -> HeadT:
         values = pickles.read(stream, label)
     if isinstance(values, Mapping):
         values = values.get("state_dict", values)
-    stored = Stored(label, pickles.state_of(values, label), "the published network")
+    stored = Stored(label, pickles.state_of(values, label), "the published network over this model")
     # The count of batches of the batch norm, a scalar, is not used in inference.
     shapes = {name: each.shape for name, each in head.state_dict().items() if each.dim()}
     found = {name: stored.take(name, *shape) for name, shape in shapes.items()}

@@ -23,7 +23,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--structure", type=_FILE, help="Weights of the secondary structure.")
 @click.option("--location", type=_FILE, help="Weights of the place in the cell.")
-@model_option()
+@model_option(default="seqvec")
 @device_option()
 def annotate(
     input: str,  # noqa: A002 - the argument's name

@@ -29,7 +29,7 @@ from elmo_serve.files.inputs import INPUTS, TABLES, FileError, Rules, input_form
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
-from elmo_serve.files.outputs.proteins import SEQVEC_ENDINGS
+from elmo_serve.files.outputs.proteins import SEQVEC_ENDINGS, seqvec_layout
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import begun
 from elmo_serve.files.run import EmbedRun, Report
@@ -96,6 +96,8 @@ def _opened(options: Options, run: EmbedOptions) -> Iterator[Source]:
 
 
 def _to_file(options: Options) -> Report:
+    if options.layout is not None:
+        _tell_of_ending(options.output, options.layout)
     run = _embed_options(options, options.layout or _format_of_file(options))
     form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
     with (
@@ -230,6 +232,14 @@ def _cache_for_ray(options: Options) -> CacheSettings | None:
     from elmo_serve.models.cache import cache_of_environment
 
     return cache_of_environment()
+
+
+def _tell_of_ending(output: str, layout: str) -> None:
+    """Tell of a layout of proteins in a file with the ending of another one."""
+    by_ending = seqvec_layout(output)
+    is_hdf5 = by_ending == "seqvec" and layout in ("biotrainer", "scikit-bio")
+    if by_ending not in (None, layout) and not is_hdf5:
+        tell(f"{output} holds {layout}; its ending is that of {by_ending}")
 
 
 def _format_of_file(options: Options) -> str:

@@ -77,14 +77,16 @@ def sort_options(command: click.Command) -> None:
         each.type.name = each.type.name.removesuffix(" range")
 
 
-def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:
+def model_option(
+    text: str = "Name or path of the model.", default: str = DEFAULT_MODEL
+) -> Callable[[Command], Command]:
     """Add --model (`model`): without it ELMO_MODEL, or the default model."""
     return click.option(
         "--model",
         "-m",
         envvar=_ENVIRONMENT,
         show_envvar=True,
-        default=DEFAULT_MODEL,
+        default=default,
         show_default=True,
         help=text,
     )

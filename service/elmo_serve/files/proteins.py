@@ -154,7 +154,9 @@ class _UnknownLetters:
         ]
         more = len(self._counts) - len(shown)
         others = f" and {more} others" if more else ""
-        done = "read as X" if unknown == "x" else "kept; --unknown x reads them as X"
+        is_lower = any(letter.islower() and letter.upper() in RESIDUES for letter in self._counts)
+        upper = "--upper reads lower case as upper case, " if is_lower else ""
+        done = "read as X" if unknown == "x" else f"kept; {upper}--unknown x reads them as X"
         none = f"{name}: letters that are none of the {len(RESIDUES)} of proteins"
         return [f"{none}: {', '.join(shown)}{others}: {done}"]
 

@@ -159,7 +159,7 @@ class Admission:
             raise TooLarge(
                 f"The request takes about {alone:.3g} s by itself and {timeout_seconds:.3g} s of "
                 "its time are left (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer "
-                "or shorter sentences."
+                "or shorter sentences, or name a longer time."
             )
         refusal = self.refusal(cost, timeout_seconds, model, computed=computed, is_bulk=is_bulk)
         if refusal is not None:

@@ -143,7 +143,9 @@ LAYOUTS: Final[dict[str, OutputFormat]] = {
     "biotrainer": OutputFormat(
         _write_biotrainer, check=refuse_stacks, layout=Layout(repeats="sequence")
     ),
-    "scikit-bio": OutputFormat(_write_scikit_bio, check=_check_scikit_bio, layout=Layout()),
+    "scikit-bio": OutputFormat(
+        _write_scikit_bio, check=_check_scikit_bio, layout=Layout(rules=Rules(upper=True))
+    ),
 }
 """The layouts by name. SeqVec's command has three files, by the ending of OUTPUT."""
 

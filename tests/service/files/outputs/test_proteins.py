@@ -189,6 +189,7 @@ def test_lower_case_is_kept_by_bio_embeddings_and_what_is_no_letter_refused(
     prefix = source.with_name("prefix")
     result = embed(source, prefix, "--layout", "bio_embeddings")
     assert "letters that are none of the 25 of proteins: 'a' 1 (first in a)" in result.stderr
+    assert "kept; --upper reads lower case as upper case, --unknown x reads" in result.stderr
     with h5py.File(prefix / "seqvec_embeddings/embeddings_file.h5") as file:
         close(file[md5("acd")][()], layers_of(elmo, [list("acd")])[0])
 
@@ -255,6 +256,17 @@ def test_scikit_bio_reads_all_proteins_from_one_matrix(
         }
         ids = [each.decode() for each in file["original_id"]]
     assert ids == [header.split()[0] for header in HEADERS.values()]
+
+
+def test_scikit_bio_gets_upper_case_which_alone_it_reads(tmp_path: Path) -> None:
+    """Soft-masked residues are written in lower case."""
+    source = tmp_path / "in.fasta"
+    source.write_text(">a\nMKvl\n")
+    result = embed(source, tmp_path / "out.npz", "--layout", "scikit-bio")
+
+    assert [sequence for sequence, _ in read_by_scikit_bio(tmp_path / "out.npz")] == ["MKVL"]
+    assert "none of the 25" not in result.stderr
+    assert "out.npz holds scikit-bio; its ending is that of seqvec-npz" in result.stderr
 
 
 def test_letters_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
