@@ -85,7 +85,7 @@ async def put_task(
         body = validated(TaskBody, sent.content)
     check_name(name)
     if "name" in body.model_fields_set and body.name != name:
-        detail = f"the body names {shown(body.name)} and the path {shown(name)}"
+        detail = f"the body names {shown(body.name)} and the path {shown(name)}: leave `name` out"
         # RFC 9110, 9.3.4: a representation that is not of the resource it is put to.
         raise Conflict(f"/name: {detail}", errors=[FieldError(pointer("name"), detail)])
     served = server.models.get(model or body.model)

@@ -255,7 +255,7 @@ class TokensPlace(_Place):
 
 Place = Annotated[
     Annotated[TextPlace, Tag(NAME)] | Annotated[TokensPlace, Tag(LIST)],
-    one_of("an object with text or tokens, and token if one is compared", tag=_place),
+    one_of("an object with text or tokens, not both, and token if one is compared", tag=_place),
 ]
 Pair = Annotated[list[Place], Field(min_length=2, max_length=2), FailFast(), BeforeValidator(_pair)]
 
