@@ -108,9 +108,10 @@ def missing(name: str) -> str:
     if "/" in name or Path(name).suffix[1:2].isalpha():
         several = "; ELMO_MODELS takes several" if "," in name else ""
         return f"{name}: does not exist, expected a checkpoint{several}"
-    close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)
-    meant = f"; did you mean {_SPELLINGS[close[0]]}?" if close else ","
+    names = {**_SPELLINGS, **{each.name: each.name for each in nlpl.known()}}
+    close = difflib.get_close_matches(name.casefold(), names, n=1)
+    meant = f"; did you mean {names[close[0]]}?" if close else ","
     return (
         f"{name}: does not exist{meant} expected the path of a checkpoint, or one of "
-        f"{', '.join(_SPELLINGS.values())}"
+        f"{', '.join(_SPELLINGS.values())}, efml:LANGUAGE, nlpl:NUMBER"
     )

@@ -57,10 +57,14 @@ def index_text(
             centre = centre_of(network, batch_tokens).layers
             writer = IndexWriter.begin(folder, manifest, centre, graph_from)
         resumed = writer.manifest.tokens
-        _add_parts(network, text, writer, batch_tokens, size, on_step)
-        found = writer.manifest
-        if not found.tokens:
-            raise IndexFolderError(f"{text.path}: has no token")
+        try:
+            _add_parts(network, text, writer, batch_tokens, size, on_step)
+            found = writer.manifest
+            if not found.tokens:
+                raise IndexFolderError(f"{text.path}: has no token")
+        finally:
+            if not writer.manifest.tokens:  # another text may come into the folder
+                (folder / FILE).unlink(missing_ok=True)
         if found.words is None:
             writer.finish()
     return Indexed(found.tokens, found.sentences, found.known_words, resumed)

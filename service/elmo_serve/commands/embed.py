@@ -155,7 +155,13 @@ def _layer(_context: click.Context, _option: click.Parameter, value: int | None)
 )
 @model_option(MODEL_OR_SERVERS)
 @removed_option("--output_layer", "-1 is --average, -2 is --all, k is --layer k", why=_MANYLANGS)
-@removed_option("--output_format", "hdf5 is --format elmoformanylangs", why=_MANYLANGS)
+@removed_option(
+    "--output_format",
+    "hdf5 is --format elmoformanylangs, txt elmoformanylangs-text",
+    why=_MANYLANGS,
+)
+@removed_option("--input_format", "plain is --input-format tab, conll conllu", why=_MANYLANGS)
+@removed_option("--gpu", "0 is --device cuda:0", why=_MANYLANGS)
 @removed_option("--output_prefix", "OUTPUT is the name of the file", why=_MANYLANGS)
 @removed_option("--options-file", _PAIR, why=_ALLENNLP)
 @removed_option("--weight-file", _PAIR, why=_ALLENNLP)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from elmo_serve.commands.embed import Options
     from elmo_serve.models.cache import CacheSettings
 
+_TABS_FROM: Final = 1_000  # lines in which TABs are looked for
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
 
@@ -84,6 +86,10 @@ def _tell_of_raw(text: Text, options: Options) -> None:
         tokens = (sentence.tokens for sentence in text.sentences())
         if note := raw_note(tokens, "--tokenizer model splits them"):
             tell(f"{text.name}: {note}")
+        if options.output_format == "elmoformanylangs":
+            first = [sentence.text for sentence in islice(text.sentences(), _TABS_FROM)]
+            if any("\t" in line and " " in line for line in first):
+                tell(f"{text.name}: tokens end at spaces too; --input-format tab: at TABs alone")
 
 
 @contextmanager

@@ -274,7 +274,9 @@ class Settings(BaseModel):
         "info", description="Least severe level that is logged."
     )
     log_format: Literal["text", "json"] = Field(
-        "text", description="Form of the log: lines for people, or one JSON object a line."
+        "text",
+        description="Form of the log: lines for people, or one JSON object a line. Notes and "
+        "refusals of the settings, before the log begins, are text.",
     )
 
     @property

@@ -92,6 +92,19 @@ def test_text_that_is_not_tokenised_is_told_with_the_option_that_splits_it(tmp_p
         assert "lines end" not in embed(*again, "--top", *split).stderr
 
 
+def test_tabs_beside_spaces_are_told_of(tmp_path: Path) -> None:
+    """`plain` of ELMoForManyLangs is `tab` here."""
+    (tmp_path / "in.txt").write_text("a\nNew York\tb\n")
+    flags = ("--top", "--force", "--format", "elmoformanylangs", "--input-format")
+    notes = [
+        "--input-format tab: at TABs alone"
+        in embed(tmp_path / "in.txt", tmp_path / "x.hdf5", *flags, form).stderr
+        for form in ("plain", "tab")
+    ]
+
+    assert notes == [True, False]
+
+
 def test_an_ending_of_another_format_is_told_of(text: Path, tmp_path: Path) -> None:
     for name, form, notes in (("x.npz", "parquet", 1), ("x.h5", "elmoformanylangs", 0)):
         found = embed(text, tmp_path / name, "--top", "--format", form)

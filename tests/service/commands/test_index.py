@@ -205,6 +205,8 @@ def test_a_fault_of_the_text_is_named_with_its_line(
 
     assert line.startswith(f"elmo: {text}")
     assert reason in line
+    (other := tmp_path / "other.txt").write_text("a b\n")  # nothing is kept that is in its way
+    assert elmo("index", other, tmp_path / "index", "--model", SMALL, "--tokenised").exit_code == 0
 
 
 def test_a_truncated_file_is_named(tmp_path: Path) -> None:

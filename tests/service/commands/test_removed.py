@@ -35,6 +35,8 @@ def test_what_is_gone_names_what_replaces_it(arguments: tuple[str, ...], instead
             "--output_layer is an option of ELMoForManyLangs: -1 is --avera",
         ),
         (("--output_format", "hdf5"), "hdf5 is --format elmoformanylangs"),
+        (("--input_format", "conll"), "plain is --input-format tab, conll conllu"),
+        (("--gpu", "0"), "0 is --device cuda:0"),
         (("--output_prefix", "vectors"), "OUTPUT is the name of the file"),
         (("--layer", "-1"), "--layer -1: layers count from 0; the mean of all is --average"),
     ],

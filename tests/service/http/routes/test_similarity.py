@@ -91,7 +91,11 @@ def test_no_pairs_have_no_cosines(client: httpx.Client) -> None:
         ({"pairs": [[{"text": "a"}, {"tokens": "b"}]]}, "/pairs/0/1/tokens", "must be a list"),
         ({"pairs": [[{"text": "a"}, {"tokens": []}]]}, "/pairs/0/1", "holds no token"),
         ({"pairs": [[{"text": 3}, {"text": "b"}]]}, "/pairs/0/0/text", "must be a string"),
-        ({"pairs": [[{"txt": "a"}, {"text": "b"}]]}, "/pairs/0/0", "text or tokens, and token"),
+        (
+            {"pairs": [[{"txt": "a"}, {"text": "b"}]]},
+            "/pairs/0/0",
+            "text or tokens, not both, and token",
+        ),
         ({"pairs": [], "tokenizer": "x"}, "/tokenizer", "must be 'ptb', 'moses'"),
         (
             {"pairs": [], "centered": True},
