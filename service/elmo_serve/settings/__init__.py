@@ -232,7 +232,10 @@ class Settings(BaseModel):
         description="Fits of one client that wait or run at once; more are answered 429.",
     )
     max_job_examples: int = Field(
-        100_000, ge=2, le=10_000_000, description="Examples of one fit; more are answered 413."
+        100_000,
+        ge=2,
+        le=10_000_000,
+        description="Examples in the request of one fit; more are answered 413.",
     )
     max_job_tokens: int = Field(
         1_000_000,
