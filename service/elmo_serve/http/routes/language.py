@@ -126,7 +126,7 @@ def _softmax(model: ServedModel) -> SoftmaxInfo:
 def _check_positions(asked: SubstitutesRequest, lengths: Sequence[int]) -> None:
     """Raise InvalidRequest unless each sentence has a list of distinct places in it."""
     if (found := len(asked.positions)) != len(lengths):
-        detail = f"must have a list for each of {len(lengths)} sentences; found {found}"
+        detail = f"must have a list for each sentence, {len(lengths)} in all; found {found}"
         raise InvalidRequest.of(FieldError("/positions", detail))
     for index, (places, length) in enumerate(zip(asked.positions, lengths, strict=True)):
         if len(set(places)) != len(places):

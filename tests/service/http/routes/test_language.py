@@ -139,7 +139,7 @@ async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> N
 @pytest.mark.parametrize(
     ("body", "place", "reason"),
     [
-        ({"positions": [[0]]}, "/positions", "a list for each of 3 sentences; found 1"),
+        ({"positions": [[0]]}, "/positions", "a list for each sentence, 3 in all; found 1"),
         ({"positions": [[3], [], []]}, "/positions/0/0", "found 3 tokens"),
         ({"positions": [[0], [0], []]}, "/positions/1/0", "there is no token 0"),
         ({"positions": [[0, 0], [], []]}, "/positions/0", "twice"),
