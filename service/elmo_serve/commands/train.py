@@ -167,7 +167,11 @@ def _both(name: str) -> str:
     default=1,
     help="Seed of weights, order of the text, samples and dropout.",
 )
-@click.option("--name", show_default="the name of the folder", help="Name of the model.")
+@click.option(
+    "--name",
+    show_default="the name of the folder; of model.safetensors by its own path: model",
+    help="Name of the model.",
+)
 @click.option(
     "--precision",
     type=click.Choice(("float32", "bfloat16")),
