@@ -209,7 +209,8 @@ class Trainer:
         if moved > BAR:
             shows.report(
                 f"Warning: the network amplifies rounding: rounding its weights once moves a value "
-                f"by {moved:.1e}, expected at most {BAR:.0e}; --recurrent-noise calms it"
+                f"by {moved:.1e}, expected at most {BAR:.0e}; a run in a "
+                "new folder with a larger --recurrent-noise calms it"
             )
         log.write(
             {
