@@ -169,8 +169,8 @@ def _both(name: str) -> str:
 )
 @click.option(
     "--name",
-    show_default="the name of the folder; of model.safetensors by its own path: model",
-    help="Name of the model.",
+    show_default="the name of the folder",
+    help="Name of the model. Without it model.safetensors, given by its own path, is called model.",
 )
 @click.option(
     "--precision",

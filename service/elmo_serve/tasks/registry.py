@@ -57,17 +57,17 @@ class _File:
 
 
 class Notices:
-    """What the registries of one folder have logged of it: each thing once, whoever sees it."""
+    """The faults of a task folder that are in the log, for all registries of a server."""
 
     def __init__(self) -> None:
         self._logged: set[Hashable] = set()
         self._lock = threading.Lock()
 
-    def is_new(self, *thing: Hashable) -> bool:
-        """Tell whether this was not asked before."""
+    def is_new(self, *fault: Hashable) -> bool:
+        """Tell whether a fault is not in the log yet; it counts as logged from now on."""
         with self._lock:
-            known = thing in self._logged
-            self._logged.add(thing)
+            known = fault in self._logged
+            self._logged.add(fault)
             return not known
 
 
@@ -233,8 +233,8 @@ class TaskRegistry:
             name = file.removesuffix(_SUFFIX)
             if file.endswith(_SUFFIX) and _NAME.fullmatch(name):
                 names.append(name)
-            elif not file.startswith(".") and (
-                not file.endswith(FIT_SUFFIX) and self._notices.is_new(file)
+            elif not (file.startswith(".") or file.endswith(FIT_SUFFIX)) and self._notices.is_new(
+                file
             ):
                 _log.warning(
                     "%s in the task folder is left out: a task file is called NAME%s, where NAME "
@@ -249,7 +249,7 @@ class TaskRegistry:
         """Return a file, read again if it has changed; None if it does not exist."""
         known = self._files.get(name)
         stamp: tuple[int, ...] = ()
-        is_outdated = False
+        is_outdated = is_unread = False
         try:
             status = path.stat()
             # A renamed file has another inode, one changed in place another time or size.
@@ -267,13 +267,15 @@ class TaskRegistry:
             if known is not None and error.errno in _TRANSIENT:
                 return known
             fault = error.strerror or str(error)
-            stamp = ()  # the next refresh reads it again, though it has not changed
+            is_unread = True
         except (RequestError, ValueError) as error:
             fault = str(error)
             is_outdated = isinstance(error, Conflict)
         is_known = known is not None and known.fault == fault
         if not is_known and self._notices.is_new(name, stamp, fault):
             _log.warning("Task file %s is left out: %s", path, fault)
+        if is_unread:
+            stamp = ()  # the next refresh reads it again, though it has not changed
         return _File(stamp, None, fault, is_outdated=is_outdated)
 
     def _kept(self) -> Path:
