@@ -69,6 +69,14 @@ class Plan:
         )
 
 
+_HINTS = {
+    "config": "; --shape, --cell, --projection and --weights decide the network",
+    "text": "; this is each file of --text with its bytes",
+    "words": "; another text has other words",
+}
+"""What a message adds about a key of the plan, by its first part."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """The paths of the files of a run."""
@@ -125,8 +133,7 @@ class Folder:
         steps = given.pop("steps")
         for key, value in given.items():
             if known.get(key) != value:
-                hint = "; another text has other words" if key == "words" else ""
-                raise self._differs(key, known.get(key), value, hint)
+                raise self._differs(key, known.get(key), value, _HINTS.get(key.split(".")[0], ""))
         path = latest(self.snapshots)
         done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
         if steps < done:

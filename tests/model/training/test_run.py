@@ -36,6 +36,15 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         train(replace(chosen, steps=1))
 
 
+def test_what_decides_a_key_of_the_plan_is_named(whole: TrainOptions, tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"has config\..* --shape, --cell, --projection and"):
+        train(replace(whole, cell=3))
+    other = tmp_path / "other.txt"
+    other.write_text("Other words altogether .\n")
+    with pytest.raises(ElmoError, match=r"has text .*each file of --text with its bytes"):
+        train(replace(whole, text=(str(other),)))
+
+
 def test_what_differs_is_named_before_the_number_of_steps(whole: TrainOptions) -> None:
     """A step has other tokens with other rows: the number of steps done would be of these."""
     with pytest.raises(ElmoError, match=r"has recipe\.rows 4, found 2"):
