@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_serve.commands.options import device_option, json_option, model_argument
+from elmo_serve.commands.options import device_option, json_option, model_argument, refuse_given
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
 
@@ -58,6 +58,8 @@ def evaluate(model: str, device: str, **values: Any) -> None:
     from elmo_model.tasks.evaluation import command
     from elmo_serve.models.opening import place_of
 
+    if values["pos_train"] is None:
+        refuse_given("has no effect without --pos-train: leave it out", "tags")
     options = command.EvaluateOptions(resolve_model(model), device=place_of(device), **values)
     with steps() as step:
         text = command.evaluate(options, step)

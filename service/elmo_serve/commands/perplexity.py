@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from elmo_serve.commands.options import PlainText, device_option, json_option
+from elmo_serve.commands.options import PlainText, device_option, json_option, refuse_given
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
 
@@ -42,6 +42,8 @@ def perplexity(model: str, text: tuple[str, ...], device: str, **options: Any) -
     from elmo_model.training.command import perplexity as measure
     from elmo_serve.models.opening import place_of
 
+    if options["sentences"] is not None:
+        refuse_given("has no effect with --sentences: leave it out", "rows")
     resolved = resolve_model(model)
     with steps() as step:
         found = measure(resolved, text, **options, on_step=step, device=place_of(device))

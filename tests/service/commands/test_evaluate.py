@@ -14,6 +14,7 @@ from tests.support.command_line import elmo
     [
         ([], "no test set is given, expected --pos-train and --pos-test, ", 2),
         (["--pos-train", "x"], "--pos-train and --pos-test are given together or not at all", 2),
+        (["--senses", "--tags", "xpos"], "--tags has no effect without --pos-train", 2),
         (["--senses", "--device", "gpu"], "there is no gpu; there is ", 2),
         (["--wic", "nowhere.tsv"], "nowhere.tsv: cannot be read", 1),
     ],

@@ -39,6 +39,13 @@ def test_a_model_without_its_softmax_is_refused(
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_rows_are_refused_where_no_figure_reads_them() -> None:
+    result = elmo("perplexity", "english", HELDOUT, "--sentences", "9", "--rows", "4")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("elmo: --rows has no effect with --sentences")
+
+
 def test_a_checkpoint_of_bilm_tf_has_the_figure_of_bilm_tf(bundle: Path) -> None:
     result = elmo("perplexity", bundle, HELDOUT, "--rows", "1", "--json")
     found = json.loads(result.stdout)
