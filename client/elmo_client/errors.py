@@ -144,7 +144,10 @@ def refusal(status: int, body: bytes, headers: Mapping[str, str], first: int = 0
     if status < 400:
         return BadAnswer(f"the server responded {status}, which elmo-serve never does")
     usual = RequestRefused if status < 500 else ServerFailed
-    return _BY_STATUS.get(status, usual)(_problem(status, body, headers), first)
+    error = _BY_STATUS.get(status, usual)(_problem(status, body, headers), first)
+    if isinstance(error, TryLater) and (wait := headers.get("retry-after")):
+        error.add_note(f"Retry-After is {wait}; a larger patience_seconds waits for it")
+    return error
 
 
 def _problem(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:

@@ -68,6 +68,13 @@ def test_a_body_that_is_no_problem_document_is_quoted(body: bytes) -> None:
     assert (error.problem.type, error.problem.instance) == ("about:blank", "abc")
 
 
+def test_how_long_to_wait_is_noted() -> None:
+    error = refusal(503, b"", {"retry-after": "49"})
+
+    assert error.__notes__ == ["Retry-After is 49; a larger patience_seconds waits for it"]
+    assert not hasattr(refusal(400, b"", {"retry-after": "49"}), "__notes__")
+
+
 def test_the_drawing_shows_every_error_under_its_base() -> None:
     drawn: dict[str, str] = {}
     above = ["ElmoError"]

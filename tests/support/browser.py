@@ -125,9 +125,10 @@ class Page:
         )
 
     def prefer(self, **features: str) -> None:
-        """Set media features, such as `color_scheme="dark"`."""
+        """Set media features, such as `color_scheme="dark"` or `forced_colors="active"`."""
+        of_user = {"forced_colors": "forced-colors"}
         named = [
-            {"name": f"prefers-{name.replace('_', '-')}", "value": value}
+            {"name": of_user.get(name, f"prefers-{name.replace('_', '-')}"), "value": value}
             for name, value in features.items()
         ]
         self._call("Emulation.setEmulatedMedia", features=named)

@@ -98,20 +98,43 @@ def test_sentences_have_shapes_and_similarity_has_numbers(page: WordPage) -> Non
     assert all(page.texts("#tokens .value"))
 
 
-def test_the_ring_on_the_map_is_whole_and_punctuation_has_no_label(page: WordPage) -> None:
-    for token in range(len(page.texts("#tokens .word"))):
-        page.click(f"[name=token][value='{token}']")
-        meets = page.chromium.run(
-            "(() => { const mark = document.querySelector('.mark.is-reference');"
-            "const [ring, label] = ['.target', 'text'].map((each) =>"
-            "mark.querySelector(each).getBoundingClientRect());"
-            "return mark.querySelector('text').textContent !== '' &&"
-            "ring.left < label.right && label.left < ring.right &&"
-            "ring.top < label.bottom && label.top < ring.bottom; })()"
-        )
-        assert not meets, token
+@pytest.mark.parametrize("width", [320, 1280])
+def test_the_ring_on_the_map_is_whole_and_punctuation_has_no_label(
+    page: WordPage, width: int
+) -> None:
+    page.chromium.resize(width, 900)
+    for layer in ("1", "2"):
+        page.select(layer)
+        for token in range(len(page.texts("#tokens .word"))):
+            page.click(f"[name=token][value='{token}']")
+            met = page.chromium.run(
+                "(() => { const ring = document.querySelector('.mark.is-reference .target')"
+                ".getBoundingClientRect();"
+                "return [...document.querySelectorAll('.mark text')].filter((each) => {"
+                "const label = each.getBoundingClientRect();"
+                "return each.textContent !== '' &&"
+                "ring.left < label.right && label.left < ring.right &&"
+                "ring.top < label.bottom && label.top < ring.bottom;"
+                "}).map((each) => each.textContent); })()"
+            )
+            assert met == [], (layer, token)
     page.click("[name=token][value='0']")
     assert "." not in page.texts(".mark text")
+
+
+def test_what_is_chosen_is_outlined_where_colours_are_forced(page: WordPage) -> None:
+    page.chromium.prefer(forced_colors="active")
+    for chosen, other in (
+        (".token.is-reference", ".token:not(.is-reference)"),
+        (".segment input:checked + span", ".segment input:not(:checked) + span"),
+        (".pills [aria-pressed=true]", ".pills [aria-pressed=false]"),
+        ("thead th.is-shown", "thead th:not(.is-shown)"),
+    ):
+        styles = [
+            page.chromium.run(f"getComputedStyle(document.querySelector('{each}')).outlineStyle")
+            for each in (chosen, other)
+        ]
+        assert styles == ["solid", "none"], chosen
 
 
 def test_a_panel_is_no_taller_than_what_it_holds(page: WordPage) -> None:

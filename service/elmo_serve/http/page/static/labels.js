@@ -11,13 +11,20 @@ const SIDES = [
   { dx: 0, dy: 27, anchor: "middle" },
 ];
 
+/** Half the width of a symbol, and of the ring around that of the first token in `order`. */
+const SYMBOL = 5;
+const RING = 13;
+
 /** Measures text as the map writes it; the bold face is wider than the plain one. */
 const measure = document.createElement("canvas").getContext("2d");
 
 /** Return a label or null for each point; `order` lists those to name from the most important one. */
 export function placeLabels(points, words, order, { width, height }) {
   measure.font = `700 13px ${getComputedStyle(document.body).fontFamily}`;
-  const taken = points.map(([x, y]) => ({ left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 }));
+  const taken = points.map(([x, y], i) => {
+    const reach = i === order[0] ? RING : SYMBOL;
+    return { left: x - reach, right: x + reach, top: y - reach, bottom: y + reach };
+  });
   const labels = words.map(() => null);
   for (const i of order) {
     const text = [...words[i]].length > MOST_LETTERS ? `${[...words[i]].slice(0, MOST_LETTERS - 1).join("")}…` : words[i];

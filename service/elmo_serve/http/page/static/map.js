@@ -2,7 +2,7 @@
 
 import { byId, element, svg } from "./dom.js";
 import { placeLabels } from "./labels.js";
-import { fixed, significant } from "./numbers.js";
+import { fixed, plural, significant } from "./numbers.js";
 import { likeBefore, pca } from "./pca.js";
 import { isWord, named, sameWord } from "./places.js";
 import { shape } from "./shapes.js";
@@ -96,7 +96,7 @@ export class TokenMap {
   #tell() {
     const [first, second] = this.#shares.map((share) => Math.round(share * 100));
     byId("map-words").textContent =
-      `${this.#places.length} tokens. Across: ${first} % of their variance. Up: ${second} %. The shape is that of the sentence.`;
+      `${plural(this.#places.length, "token")}. Across: ${first} % of their variance. Up: ${second} %. The shape is that of the sentence.`;
     const row = ({ word, sentence }, [x, y]) =>
       element("tr", {}, element("th", { scope: "row" }, element("bdi", {}, word)), element("td", {}, String(sentence + 1)),
         element("td", {}, fixed(x, 4)), element("td", {}, fixed(y, 4)));
