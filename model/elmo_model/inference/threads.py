@@ -23,7 +23,7 @@ class ParallelDirections:
 
     With `owns_process` the process does nothing besides. Short steps then run in the calling
     thread, whose count is one meanwhile, so that no other thread has to wake up for each batch
-    (benchmarks/network.py, one sentence of the embedded model).
+    (benchmarks/network.py, one sentence of the built-in model).
     """
 
     def __init__(self, threads: int | None = None, *, owns_process: bool = False) -> None:

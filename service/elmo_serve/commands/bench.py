@@ -63,8 +63,8 @@ _POSITIVE = Number(min=0, min_open=True)
     "--layers", metavar="NAMES", help=f"{', '.join(NAMED)}, or numbers such as 0,2. Default: all."
 )
 @click.option("--task", metavar="NAME", help="A registered task, in place of layers.")
-@click.option("--pooling", type=click.Choice(["none", "mean", "max"]))
-@click.option("--dtype", type=click.Choice(["float32", "float16"]))
+@click.option("--pooling", type=click.Choice(["none", "mean", "max"]), help="Default: none.")
+@click.option("--dtype", type=click.Choice(["float32", "float16"]), help="Default: float32.")
 @click.option("--normalize", is_flag=True, help="Vectors of length 1.")
 @click.option(
     "--format",

@@ -24,7 +24,7 @@ _LAYERS: Final = {
 
 
 @click.command()
-@click.option("-i", "--input", "source", required=True, type=click.Path(exists=True))
+@click.option("-i", "--input", "source", required=True, type=click.Path(exists=True), help="FASTA.")
 @click.option("-o", "--output", required=True, type=click.Path(), help=".h5, .hdf5, .npz or .npy.")
 @click.option(
     "--model",

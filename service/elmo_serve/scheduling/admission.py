@@ -151,13 +151,15 @@ class Admission:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
         computed = cost if computed is None else computed
-        alone = computed * backlog.seconds_per_token
         # The tokens of one sentence are computed one after the other, by one worker.
-        alone = max(alone, max(lengths, default=0) * backlog.throughput.seconds_per_step)
-        if alone > timeout_seconds and backlog.throughput.is_known:
+        longest = max(lengths, default=0) * backlog.throughput.seconds_per_step
+        alone = max(computed * backlog.seconds_per_token, longest)
+        # The batches that were measured may have had sentences that are slower than these.
+        least = max(computed * backlog.fastest_seconds_per_token, longest)
+        if least > timeout_seconds and backlog.throughput.is_known:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
-                f"The request takes about {alone:.3g} s by itself and {timeout_seconds:.3g} s of "
+                f"The request takes about {least:.3g} s by itself and {timeout_seconds:.3g} s of "
                 "its time are left (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer "
                 "or shorter sentences, or name a longer time."
             )

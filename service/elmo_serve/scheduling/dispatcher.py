@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -84,6 +85,14 @@ class ThroughputEstimate:
         if self.is_measured:
             return self._seconds / self._tokens
         return self._warm_up or _UNMEASURED_SECONDS_PER_TOKEN
+
+    @property
+    def fastest_seconds_per_token(self) -> float:
+        """The less of the seconds measured and those of the warm-up.
+
+        A batch with one long sentence is half full too, and slower than one with many.
+        """
+        return min(self.seconds_per_token, self._warm_up or math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,6 +204,11 @@ class Dispatcher:
     def seconds_per_token(self) -> float:
         """The seconds that all ready workers together take for a token."""
         return self.throughput.seconds_per_token / max(self.pool.ready_count, 1)
+
+    @property
+    def fastest_seconds_per_token(self) -> float:
+        """The least that all ready workers together may take for a token."""
+        return self.throughput.fastest_seconds_per_token / max(self.pool.ready_count, 1)
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""

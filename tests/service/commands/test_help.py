@@ -28,6 +28,15 @@ def test_every_command_has_an_example() -> None:
     assert [name for name, text in texts.items() if f"\n    $ elmo {name} " not in text] == []
 
 
+def test_every_option_has_a_text() -> None:
+    options = [(name, each) for name, command in LISTED.items() for each in command.params]
+    assert [
+        (name, each.opts)
+        for name, each in options
+        if isinstance(each, click.Option) and not each.hidden and not each.help
+    ] == []
+
+
 @pytest.mark.parametrize("name", sorted(LISTED))
 def test_shared_options_come_last_in_one_order(name: str) -> None:
     params = LISTED[name].params

@@ -1,6 +1,7 @@
 """Admission refuses early and honestly, and counts every token and byte once."""
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -23,6 +24,11 @@ class FakeBacklog:
     is_known: bool = True
     seconds_per_step: float = 0.0
     interactive_size: int = 0
+    warm_up: float = math.inf
+
+    @property
+    def fastest_seconds_per_token(self) -> float:
+        return min(self.seconds_per_token, self.warm_up)
 
     @property
     def throughput(self) -> Self:
@@ -154,6 +160,14 @@ def test_a_long_sentence_is_refused_by_the_pace_of_a_single_one() -> None:
 def test_the_pace_of_a_warm_up_calls_a_request_too_long() -> None:
     with pytest.raises(TooLarge, match=r"about 0\.8 s"):
         admission_of(FakeBacklog(is_measured=False)).admit([8] * 80, 0.5)
+
+
+def test_slow_batches_of_other_requests_call_no_request_too_long() -> None:
+    """A request is refused for ever only if it is too long at the best pace that is known."""
+    backlog = FakeBacklog(seconds_per_token=4e-3, warm_up=1e-3)
+    admission_of(backlog).admit([8] * 80, 1.0)  # 3.2 s like the last batches, 0.8 s at best
+    with pytest.raises(TooLarge, match=r"about 0\.8 s"):
+        admission_of(backlog).admit([8] * 80, 0.5)
 
 
 def test_an_estimate_that_rests_on_no_measurement_calls_no_request_too_long() -> None:

@@ -26,6 +26,17 @@ def test_the_warm_up_counts_until_a_batch_was_measured() -> None:
     assert estimate.seconds_per_token == pytest.approx(0.004)
 
 
+def test_the_best_pace_is_that_of_the_warm_up_or_of_batches() -> None:
+    estimate = ThroughputEstimate(Clock())
+    estimate.start_from(2e-3)
+    estimate.add(1_400, 7.0, fullness=0.7, longest=1_400)  # a long sentence
+    assert estimate.fastest_seconds_per_token == pytest.approx(0.002)
+
+    for _ in range(100):
+        estimate.add(2_000, 2.0, fullness=1.0, longest=50)
+    assert estimate.fastest_seconds_per_token == pytest.approx(0.001, rel=0.01)
+
+
 def test_small_batches_are_not_counted() -> None:
     estimate = ThroughputEstimate(Clock())
     estimate.add(1_000, 1.0, fullness=1.0, longest=10)

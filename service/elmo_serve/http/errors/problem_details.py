@@ -202,9 +202,9 @@ def _of_framework(request: Request, error: HTTPException) -> ServiceError:
     path = shown(request.url.path)
     if error.status_code == 404:
         known = request.app.openapi()["paths"]
-        near = difflib.get_close_matches(
-            request.url.path[:SHOWN_CHARACTERS], known, n=1, cutoff=0.8
-        )
+        asked = request.url.path[:SHOWN_CHARACTERS]
+        near = sorted((each for each in known if each.endswith(asked)), key=len)
+        near = near or difflib.get_close_matches(asked, known, n=1, cutoff=0.8)
         meant = f"did you mean {near[0]}? /docs lists all" if near else "/docs lists them"
         return UnknownRoute(f"No route {path}; {meant}.")
     if error.status_code == 405:

@@ -95,7 +95,13 @@ def test_a_byte_order_mark_is_named(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "meant"), [("/embedd", "/embed"), ("/similarty", "/similarity"), ("/zzz", "")]
+    ("path", "meant"),
+    [
+        ("/embedd", "/embed"),
+        ("/similarty", "/similarity"),
+        ("/ready", "/health/ready"),
+        ("/zzz", ""),
+    ],
 )
 def test_an_unknown_route_names_the_nearest(client: httpx.Client, path: str, meant: str) -> None:
     detail = problem(client.get(path), "unknown-route")["detail"]
@@ -113,6 +119,7 @@ def test_clients_of_openai_that_lack_v1_are_shown_why(client: httpx.Client, path
     ("body", "pointer", "said"),
     [
         ({}, "/sentences", "is required"),
+        ({"inputs": ["a"]}, "/inputs", "is no field here, POST /tei has it; there are sentences"),
         ({"sentences": "abc"}, "/sentences", "use `text`"),
         ({"sentences": ["abc"]}, "/sentences/0", "use `text`"),
         ({"sentences": [[], None]}, "/sentences/1", "must be a list of tokens; found null"),

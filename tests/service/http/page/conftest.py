@@ -1,4 +1,4 @@
-"""A browser and the page of a server of the embedded English model."""
+"""A browser and the page of a server of the built-in English model."""
 
 from collections.abc import Iterator
 
