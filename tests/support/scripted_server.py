@@ -81,6 +81,7 @@ INFO = {
     "dimension": 4,
     "parameters": 0,
     "precision": "float32",
+    "media_types": ["application/json"],
     "limits": {
         "max_batch_tokens": 6,
         "max_queue_tokens": 100,

@@ -101,7 +101,7 @@ def _form(place: Path) -> Format:
     for form in FORMATS.values():
         if form.recognises(place):
             return form
-    if (place / "run.json").is_file():
+    if any((place / name).exists() for name in ("run.json", "corpus/corpus.json")):
         raise CheckpointError(
             f"{place}: is a run of `elmo train` without a {native.RUN_FILE}, which is written when "
             f"the training ends"

@@ -13,7 +13,7 @@ import click
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_model.steps import OnStep
 from elmo_model.tasks import report
-from elmo_model.tasks.examples import Examples, Place
+from elmo_model.tasks.examples import Examples, FitError, Place
 from elmo_model.tasks.readers import read_parts
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.commands.options import (
@@ -96,7 +96,7 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
     if server is not None:
-        refuse_given(WITH_SERVER, "out", "device", "precision", "force", "vectors", "word_vectors")
+        refuse_given(WITH_SERVER, "out", "device", "precision", "vectors", "word_vectors")
         with steps() as step:
             click.echo(_fitted_on_server(server, api_key, name, own, values, step))
         return
@@ -129,6 +129,8 @@ def _fitted_on_server(
     """
     kind = values["kind"]
     with connected(url, api_key, model_of_server()) as client:
+        if not values["force"] and name in {task.name for task in client.tasks()}:
+            raise FitError(f"{url} has a task {name}; --force replaces it")
         info = client.info()
         split = tokenizer(values["tokenizer"] or info["tokenizer"], info["language"])
         examples = list(_bodies(values, split))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from elmo_serve.files.inputs import FileError
 from elmo_serve.output import Dtype
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ ones need more memory, here and in readers; smaller ones make the file's directo
 def is_installed() -> bool:
     """Tell whether pyarrow is installed; it is not imported."""
     return importlib.util.find_spec("pyarrow") is not None
+
+
+def require(what: str) -> None:
+    """Raise FileError if there is no pyarrow for `what`: Arrow or Parquet."""
+    if not is_installed():
+        raise FileError(
+            f"{what} needs pyarrow, which is not installed: pip install "
+            f"'elmo-serve[{what.lower()}]'"
+        )
 
 
 def schema_of(

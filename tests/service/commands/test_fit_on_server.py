@@ -47,6 +47,12 @@ def test_a_task_is_fitted_and_served(tmp_path: Path, files: list[object]) -> Non
         assert "\n  top " not in result.output  # the last layer, which has its line
         assert client.get("/tasks/yes").status_code == 200
 
+        taken = elmo("fit", "yes", *files, *url, ELMO_API_KEY="sesame")
+        assert taken.exit_code == 1
+        assert f"{server.url} has a task yes; --force replaces it" in taken.output
+        again = elmo("fit", "yes", *files, *url, "--force", ELMO_API_KEY="sesame")
+        assert again.exit_code == 0, again.output
+
         refused = elmo("fit", "yes", *files, *url)
         assert refused.exit_code == 1 and "401" in refused.output
 

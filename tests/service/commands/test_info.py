@@ -7,6 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from elmo_model.checkpoints import FORMATS, native
 from elmo_model.models.opening import BUILT_IN, open_model
 from tests.support.command_line import elmo
@@ -37,10 +39,11 @@ def test_text_has_one_fact_a_line(published: Path) -> None:
     assert facts["char_cnn.filters"].startswith("1x")
 
 
-def test_the_folder_of_a_run_is_its_model(published: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ["run.json", "corpus/corpus.json"])
+def test_the_folder_of_a_run_is_its_model(published: Path, tmp_path: Path, written: str) -> None:
     run = tmp_path / "run"
-    run.mkdir()
-    (run / "run.json").write_text("{}")
+    (run / "corpus").mkdir(parents=True)
+    (run / written).write_text("{}")
     before = elmo("info", run)
     native.save(open_model(published), run / "model.safetensors")
     shutil.copytree(published, run / "published")

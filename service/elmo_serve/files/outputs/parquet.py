@@ -8,10 +8,10 @@ It is written by pyarrow, an optional dependency: `pip install 'elmo-serve[parqu
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from elmo_serve.files import arrow_rows
-from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _TOKENS = -1  # stands for the number of tokens in a shape: no axis has this size
-
-
-def _require() -> None:
-    if not arrow_rows.is_installed():
-        raise FileError(
-            "Parquet needs pyarrow, which is not installed: pip install 'elmo-serve[parquet]'"
-        )
 
 
 def _write(target: Target, items: Items, facts: Facts) -> None:
@@ -63,4 +56,10 @@ def _schema(facts: Facts) -> pyarrow.Schema:
     return arrow_rows.schema_of("float32", described)
 
 
-FORMAT = OutputFormat(_write, ".parquet", (".parquet",), require=_require, is_stream=True)
+FORMAT = OutputFormat(
+    _write,
+    ".parquet",
+    (".parquet",),
+    require=partial(arrow_rows.require, "Parquet"),
+    is_stream=True,
+)
