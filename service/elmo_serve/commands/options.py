@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from elmo_model.inference.precision import CHOICES
-from elmo_model.text.tokenizers import TOKENIZERS
+from elmo_model.text.tokenizers import TOKENIZERS, raw_note
 from elmo_serve.commands.terminal import fail, tell
 from elmo_serve.files.inputs import TABLES, input_format
 
@@ -60,6 +61,14 @@ class PlainText(click.Path):
         if str(value).endswith(TABLES):
             tell(f"{value} is read as plain text: each line is a sentence")
         return super().convert(value, param, ctx)
+
+
+def tell_of_raw(text: Path) -> None:
+    """Tell of a text of a sentence a line that is not tokenised."""
+    from elmo_model.training.corpus import sentences_of
+
+    if note := raw_note(sentences_of(text), "`elmo tokenize` splits them"):
+        tell(f"{text}: {note}")
 
 
 def sort_options(command: click.Command) -> None:

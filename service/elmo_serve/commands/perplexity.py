@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from elmo_serve.commands.options import PlainText, device_option, json_option, refuse_given
+from elmo_serve.commands.options import (
+    PlainText,
+    device_option,
+    json_option,
+    refuse_given,
+    tell_of_raw,
+)
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
 
@@ -40,11 +46,13 @@ def perplexity(model: str, text: tuple[str, ...], device: str, **options: Any) -
       $ elmo perplexity run 'heldout-*.txt.gz' --sentences 1000 --json
     """
     from elmo_model.training.command import perplexity as measure
+    from elmo_model.training.corpus import find_shards
     from elmo_serve.models.opening import place_of
 
     if options["sentences"] is not None:
         refuse_given("has no effect with --sentences: leave it out", "rows")
     resolved = resolve_model(model)
+    tell_of_raw(find_shards(text)[0])
     with steps() as step:
         found = measure(resolved, text, **options, on_step=step, device=place_of(device))
     click.echo(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_serve.commands.options import PlainText
+from elmo_serve.commands.options import PlainText, tell_of_raw
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
@@ -48,6 +48,8 @@ def word_vectors(model: str, force: bool, **values: Any) -> None:
         fail(f"--out is '{values['out']}', expected an ending of {', '.join(_ENDINGS)}", code=2)
     if values["out"].exists() and not force:
         fail(f"{values['out']} exists; --force replaces it", code=1)
+    for text in values["text"][:1]:
+        tell_of_raw(text)
     with steps() as step:
         line = write_token_layer(resolve_model(model), **values, on_step=step)
     click.echo(line)

@@ -46,6 +46,16 @@ def test_rows_are_refused_where_no_figure_reads_them() -> None:
     assert result.stderr.startswith("elmo: --rows has no effect with --sentences")
 
 
+def test_text_that_is_not_tokenised_is_told(bundle: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat.\nIt rains.\n")
+
+    result = elmo("perplexity", bundle, text, "--json")
+
+    assert json.loads(result.stdout)["per_token"]["predictions"] == 7
+    assert f"elmo: {text}: lines end in tokens such as 'sat.'" in result.stderr
+
+
 def test_a_checkpoint_of_bilm_tf_has_the_figure_of_bilm_tf(bundle: Path) -> None:
     result = elmo("perplexity", bundle, HELDOUT, "--rows", "1", "--json")
     found = json.loads(result.stdout)

@@ -25,6 +25,16 @@ def test_it_writes_a_file_that_elmo_embed_appends(tmp_path: Path) -> None:
     assert used.exit_code == 0, used.output
 
 
+def test_text_that_is_not_tokenised_is_told(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat.\nIt rains.\n")
+
+    made = elmo("word-vectors", SMALL, "--text", text, "--out", tmp_path / "static.txt")
+
+    assert made.exit_code == 0
+    assert f"elmo: {text}: lines end in tokens such as 'sat.'" in made.stderr
+
+
 def test_a_file_that_exists_and_other_endings_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the cat\n")
