@@ -95,7 +95,7 @@ class Refused(ElmoError):
         self.first = first
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.problem, self.first)
+        return type(self), (self.problem, self.first), self.__dict__
 
 
 class RequestRefused(Refused):
@@ -146,7 +146,9 @@ def refusal(status: int, body: bytes, headers: Mapping[str, str], first: int = 0
     usual = RequestRefused if status < 500 else ServerFailed
     error = _BY_STATUS.get(status, usual)(_problem(status, body, headers), first)
     if isinstance(error, TryLater) and (wait := headers.get("retry-after")):
-        error.add_note(f"Retry-After is {wait}; a larger patience_seconds waits for it")
+        error.add_note(
+            f"The server asks to wait (Retry-After: {wait}); a larger patience_seconds allows it"
+        )
     return error
 
 

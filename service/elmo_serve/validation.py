@@ -95,7 +95,7 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
         known = list(_model_at(model, place[:-1]).model_fields)
         near = difflib.get_close_matches(str(place[-1])[:SHOWN_CHARACTERS], known, n=1)
         meant = f"did you mean {near[0]}? There" if near else "there"
-        other = _OF_OTHER_ROUTES.get(place[-1], "") if "sentences" in known else ""
+        other = _OF_OTHER_ROUTES.get(place[-1], "") if "pooling" in known else ""
         return f"is no field{other}; {meant} are {', '.join(known)}"
     if fault["type"] == ALLOWED:
         return fault["msg"]
@@ -126,8 +126,8 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 _OF_OTHER_ROUTES: Final[dict[int | str, str]] = {  # the field of a text, with its route
-    "input": " here, POST /v1/embeddings has it",
-    "inputs": " here, POST /tei has it",
+    "input": " here (POST /v1/embeddings has it)",
+    "inputs": " here (POST /tei has it)",
 }
 _ITEMS: Final[dict[int | str, str]] = {  # of lists, by the name of the field
     "sentences": " of sentences, lists of tokens",

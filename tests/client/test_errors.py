@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 
@@ -71,7 +72,9 @@ def test_a_body_that_is_no_problem_document_is_quoted(body: bytes) -> None:
 def test_how_long_to_wait_is_noted() -> None:
     error = refusal(503, b"", {"retry-after": "49"})
 
-    assert error.__notes__ == ["Retry-After is 49; a larger patience_seconds waits for it"]
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        (note,) = each.__notes__
+        assert "Retry-After: 49" in note and "patience_seconds" in note
     assert not hasattr(refusal(400, b"", {"retry-after": "49"}), "__notes__")
 
 

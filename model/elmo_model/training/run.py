@@ -71,7 +71,8 @@ class Plan:
 
 _HINTS = {
     "config": "; --shape, --cell, --projection and --weights decide the network",
-    "text": "; this is each file of --text with its bytes",
+    "text": "; it lists each file of --text with its size in bytes",
+    "weights": "; it is the revision of --weights",
     "words": "; another text has other words",
 }
 """What a message adds about a key of the plan, by its first part."""

@@ -58,7 +58,7 @@ def evaluate(model: str, device: str, **values: Any) -> None:
     from elmo_model.tasks.evaluation import command
     from elmo_serve.models.opening import place_of
 
-    if values["pos_train"] is None:
+    if values["pos_train"] is values["pos_test"] is None:
         refuse_given("has no effect without --pos-train: leave it out", "tags")
     options = command.EvaluateOptions(resolve_model(model), device=place_of(device), **values)
     with steps() as step:

@@ -253,12 +253,15 @@ class Measured:
 
 
 def measure(url: str, client: Client, options: BenchOptions, on_step: OnStep) -> Measured:
-    """Put the loads on a server. Ctrl-C ends the last phase early. Raises WorkloadError."""
+    """Put the loads on a server. Ctrl-C ends the last phase early.
+
+    Raises WorkloadError, and FileError without pyarrow for Arrow.
+    """
     on_step("Preparing requests")
     info, workload = client.info(), options.workload()
     if options.media == "arrow":
         arrow_rows.require("Arrow")
-        if MEDIA_TYPES["arrow"] not in info["media_types"]:
+        if MEDIA_TYPES["arrow"] not in info.get("media_types", ()):
             raise WorkloadError(f"{url} has no pyarrow, which Arrow needs")
     least = _OPEN_REQUESTS if options.rates else _REQUESTS
     count = max(least, _REQUESTS_A_CLIENT * max(options.clients, default=0))

@@ -49,11 +49,13 @@ class ThroughputEstimate:
         self._seconds = 0.0
         self._measured_at = 0.0
         self._warm_up = 0.0
+        self._fastest = math.inf
         self.seconds_per_step = 0.0  # of a single sentence, from a warm-up; 0 if unknown
 
     def start_from(self, seconds_per_token: float, seconds_per_step: float = 0.0) -> None:
         """Use the times of a worker's warm-up until batches were measured; 0 is no measurement."""
         self._warm_up = seconds_per_token or self._warm_up
+        self._fastest = min(self._fastest, self._warm_up or math.inf)
         self.seconds_per_step = seconds_per_step or self.seconds_per_step
 
     def add(self, tokens: int, seconds: float, *, fullness: float, longest: int) -> None:
@@ -67,6 +69,7 @@ class ThroughputEstimate:
         if fullness >= 0.5:
             self._tokens = _DECAY * self._tokens + tokens
             self._seconds = _DECAY * self._seconds + seconds
+            self._fastest = min(self._fastest, self._seconds / self._tokens)
             self._measured_at = self._clock()
 
     @property
@@ -88,11 +91,11 @@ class ThroughputEstimate:
 
     @property
     def fastest_seconds_per_token(self) -> float:
-        """The less of the seconds measured and those of the warm-up.
+        """The least that was measured so far, in a warm-up or as the average of batches.
 
         A batch with one long sentence is half full too, and slower than one with many.
         """
-        return min(self.seconds_per_token, self._warm_up or math.inf)
+        return min(self.seconds_per_token, self._fastest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,8 +210,8 @@ class Dispatcher:
 
     @property
     def fastest_seconds_per_token(self) -> float:
-        """The least that all ready workers together may take for a token."""
-        return self.throughput.fastest_seconds_per_token / max(self.pool.ready_count, 1)
+        """The least that all workers together may take for a token, if each of them is ready."""
+        return self.throughput.fastest_seconds_per_token / max(len(self.pool.slots), 1)
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""

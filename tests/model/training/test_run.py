@@ -41,7 +41,7 @@ def test_what_decides_a_key_of_the_plan_is_named(whole: TrainOptions, tmp_path: 
         train(replace(whole, cell=3))
     other = tmp_path / "other.txt"
     other.write_text("Other words altogether .\n")
-    with pytest.raises(ElmoError, match=r"has text .*each file of --text with its bytes"):
+    with pytest.raises(ElmoError, match=r"has text .*each file of --text with its size"):
         train(replace(whole, text=(str(other),)))
 
 

@@ -59,6 +59,7 @@ def test_arrow_without_pyarrow_is_refused_before_the_load(
     refused = elmo("bench", scripted.url, "--format", "arrow")
     assert refused.exit_code == 1
     assert refused.stderr == f"elmo: {scripted.url} has no pyarrow, which Arrow needs\n"
+    assert scripted.requests == []
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     refused = elmo("bench", server.url, "--format", "arrow")

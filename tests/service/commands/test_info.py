@@ -44,6 +44,7 @@ def test_the_folder_of_a_run_is_its_model(published: Path, tmp_path: Path, writt
     run = tmp_path / "run"
     (run / "corpus").mkdir(parents=True)
     (run / written).write_text("{}")
+    (run / ".lock").touch()
     before = elmo("info", run)
     native.save(open_model(published), run / "model.safetensors")
     shutil.copytree(published, run / "published")

@@ -53,7 +53,7 @@ def test_text_that_is_not_tokenised_is_told(bundle: Path, tmp_path: Path) -> Non
     result = elmo("perplexity", bundle, text, "--json")
 
     assert json.loads(result.stdout)["per_token"]["predictions"] == 7
-    assert f"elmo: {text}: lines end in tokens such as 'sat.'" in result.stderr
+    assert f"elmo: {text.resolve()}: lines end in tokens such as 'sat.'" in result.stderr
 
 
 def test_a_checkpoint_of_bilm_tf_has_the_figure_of_bilm_tf(bundle: Path) -> None:

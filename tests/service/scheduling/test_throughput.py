@@ -37,6 +37,18 @@ def test_the_best_pace_is_that_of_the_warm_up_or_of_batches() -> None:
     assert estimate.fastest_seconds_per_token == pytest.approx(0.001, rel=0.01)
 
 
+def test_the_best_pace_is_kept_after_a_slow_warm_up() -> None:
+    clock = Clock()
+    estimate = ThroughputEstimate(clock)
+    estimate.start_from(9e-3)  # disturbed
+    estimate.add(2_000, 2.0, fullness=1.0, longest=50)
+    estimate.add(1_400, 7.0, fullness=0.7, longest=1_400)
+    clock.now += 61
+    estimate.start_from(8e-3)  # of a worker that replaces another
+
+    assert estimate.fastest_seconds_per_token == pytest.approx(0.001)
+
+
 def test_small_batches_are_not_counted() -> None:
     estimate = ThroughputEstimate(Clock())
     estimate.add(1_000, 1.0, fullness=1.0, longest=10)

@@ -139,7 +139,7 @@ def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> b
     is_text = "text" in given
     if is_text == (tokenised in given):
         found = "both" if is_text else "neither"
-        detail = f"one of `{tokenised}` and `text` is required; found {found}"
+        detail = f"exactly one of `{tokenised}` and `text` is required; found {found}"
         raise InvalidRequest.of(FieldError(pointer(tokenised), detail))
     if not is_text and "tokenizer" in given:
         fault = FieldError("/tokenizer", f"splits `text`; `{tokenised}` are split already")

@@ -117,7 +117,7 @@ class EmbedRequest(SentencesRequest):
     )
     word_vectors: Literal["append"] = optional(
         None,
-        "`append` appends the static word vector of each token to its ELMo vector, before pooling "
+        "`append` joins the static word vector of each token to its ELMo vector, before pooling "
         "and `normalize`. For selections of one vector of 2P numbers a token. Default: none.",
     )
 

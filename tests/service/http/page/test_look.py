@@ -118,6 +118,7 @@ def test_the_ring_on_the_map_is_whole_and_punctuation_has_no_label(
                 "}).map((each) => each.textContent); })()"
             )
             assert met == [], (layer, token)
+    assert any(page.texts(".mark text"))
     page.click("[name=token][value='0']")
     assert "." not in page.texts(".mark text")
 
@@ -135,6 +136,12 @@ def test_what_is_chosen_is_outlined_where_colours_are_forced(page: WordPage) -> 
             for each in (chosen, other)
         ]
         assert styles == ["solid", "none"], chosen
+    focused = ".segment input:checked"
+    page.chromium.run(f"document.querySelector('{focused}').focus({{ focusVisible: true }})")
+    offset = page.chromium.run(
+        f"getComputedStyle(document.querySelector('{focused} + span')).outlineOffset"
+    )
+    assert offset == "2px"  # that of the focus, around what is chosen
 
 
 def test_a_panel_is_no_taller_than_what_it_holds(page: WordPage) -> None:

@@ -128,15 +128,15 @@ def test_a_sentence_in_the_place_of_a_token_is_named(server: Running, client: ht
         ({"sentences": ["The bank."]}, "/sentences/0: must be a list of tokens; use `text`"),
         ({"sentences": "The bank."}, "/sentences: must be a list of sentences, lists of"),
         ({"sentences": [3]}, "/sentences/0: must be a list of tokens; found 3"),
-        ({}, "/sentences: one of `sentences` and `text` is required; found neither"),
+        ({}, "/sentences: exactly one of `sentences` and `text` is required; found neither"),
         (
             {"text": ["a"], "sentences": [[]]},
-            "one of `sentences` and `text` is required; found both",
+            "exactly one of `sentences` and `text` is required; found both",
         ),
         ({"sentences": [], "tokenizer": "ptb"}, "/tokenizer: splits `text`"),
         ({"text": ["a"], "tokenizer": "x"}, "'whitespace' or 'characters'; found 'x'"),
         ({"text": "The bank."}, "/text: must be a list"),
-        ({"text": None}, "one of `sentences` and `text` is required; found neither"),
+        ({"text": None}, "exactly one of `sentences` and `text` is required; found neither"),
     ],
 )
 def test_a_refusal_names_the_field_that_helps(

@@ -143,7 +143,7 @@ def test_many_searches_at_once_find_what_each_finds_alone(searcher: httpx.Client
 @pytest.mark.parametrize(
     ("body", "pointer", "text"),
     [
-        ({"token": 0}, "/tokens", "one of `tokens` and `text` is required; found neither"),
+        ({"token": 0}, "/tokens", "exactly one of `tokens` and `text` is required; found neither"),
         ({"token": 0, "text": "a", "tokens": ["a"]}, "/tokens", "required; found both"),
         ({"tokens": ["a"]}, "/token", "is required"),
         (
