@@ -30,7 +30,7 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
     from elmo_serve.models.fetching import fetch
 
     if name is None:
-        fail("NAME is missing; `elmo models` lists the models, as `elmo download` did", code=2)
+        fail("NAME is missing; `elmo models` lists the models", code=2)
     if canonical(name) in BUILT_IN:
         fail(f"{name!r} comes with the program: there is nothing to fetch", code=2)
     model = published_model(name)

@@ -37,7 +37,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help="First sentences, texts, uses of a word, and pairs to take. Default: all.",
+    help="First sentences, texts, uses of a word, and pairs, but all of --senses. Default: all.",
 )
 @device_option()
 @json_option()
