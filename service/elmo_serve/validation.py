@@ -95,6 +95,7 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
         known = list(_model_at(model, place[:-1]).model_fields)
         near = difflib.get_close_matches(str(place[-1])[:SHOWN_CHARACTERS], known, n=1)
         meant = f"did you mean {near[0]}? There" if near else "there"
+        # only the body of POST /embed has `pooling`
         other = _OF_OTHER_ROUTES.get(place[-1], "") if "pooling" in known else ""
         return f"is no field{other}; {meant} are {', '.join(known)}"
     if fault["type"] == ALLOWED:
