@@ -170,7 +170,8 @@ class _InProcess:
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         everything = select("all", self._network.info.layers)
         warn_of_first(batch, self._network.info.token_limit)
-        if not self._stateful:
+        if not self._stateful or (len(batch) == 1 and not batch[0]):
+            # AllenNLP did not run the network for one empty sentence, so its state stayed.
             return self._network.embed(batch, everything)
         arrays, self._state = self._network.carry(batch, everything, self._state)
         return arrays

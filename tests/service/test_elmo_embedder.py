@@ -106,6 +106,23 @@ def test_state_is_carried_when_it_is_asked_for() -> None:
             np.testing.assert_allclose(vectors, answer, rtol=0, atol=5e-5)
 
 
+def test_one_empty_sentence_leaves_the_state_as_it_is() -> None:
+    """AllenNLP did not run its network for it."""
+    with_empty, without = (
+        ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5", stateful=True)
+        for _ in range(2)
+    )
+
+    empty = [with_empty.embed_sentence([]) for _ in range(2)]
+    found = [with_empty.embed_sentence(["a", "b"]), with_empty.embed_sentence([])]
+    found.append(with_empty.embed_sentence(["a", "b"]))
+    first, third = (without.embed_sentence(["a", "b"]) for _ in range(2))
+
+    assert {each.shape for each in (*empty, found[1])} == {(3, 0, first.shape[2])}
+    np.testing.assert_array_equal(found[0], first)
+    np.testing.assert_array_equal(found[2], third)
+
+
 @pytest.mark.parametrize("output_format", ["all", "top", "average", "sum"])
 def test_embed_file_writes_what_the_command_writes(
     embedder: ElmoEmbedder, tmp_path: Path, output_format: Any

@@ -5,7 +5,7 @@ the folder. Without one, those of the published models are assumed.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,6 +26,7 @@ NAME = "allennlp-archive"
 _WEIGHTS = ("weights.th", "best.th")
 _CONFIGS = ("config.json", "model_params.json")
 _MAX_JSON = 16 << 20  # bytes
+_EMBEDDER_TYPE = "elmo_token_embedder"  # how the types of AllenNLP's embedders begin
 _TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
 _EMBEDDER = "_elmo_lstm._token_embedder."
 _STACKS = "_elmo_lstm._elmo_lstm."
@@ -196,24 +197,29 @@ def _tasks(
 
 
 def _training(source: Source) -> Mapping[str, Any]:
-    """Return the object of the training configuration that names an options file; empty if none."""
+    """Return the object of the training configuration that describes the ELMo; empty if none.
+
+    From AllenNLP 1.0 on it need not name its options file (`elmo_token_embedder.py`).
+    """
     for name in _CONFIGS:
         if name in source.files():
             values = json_object(source.label(name), source.read(name, _MAX_JSON))
-            return next(_objects_with("options_file", values), {})
+            found = list(_objects(values))
+            named = [each for each in found if "options_file" in each]
+            typed = [each for each in found if str(each.get("type")).startswith(_EMBEDDER_TYPE)]
+            flagged = [each for each in found if "do_layer_norm" in each]
+            return next(iter([*named, *typed, *flagged]), {})
     return {}
 
 
-def _objects_with(key: str, value: Any, depth: int = 50) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects that have a key, outermost first."""
-    if depth and isinstance(value, dict):
-        if key in value:
-            yield value
-        for member in value.values():
-            yield from _objects_with(key, member, depth - 1)
-    elif depth and isinstance(value, list):
-        for member in value:
-            yield from _objects_with(key, member, depth - 1)
+def _objects(value: Any, depth: int = 50) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a JSON value, outermost first."""
+    members: Iterable[Any] = value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        yield value
+        members = value.values()
+    for member in members if depth else ():
+        yield from _objects(member, depth - 1)
 
 
 def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile | None:

@@ -224,8 +224,9 @@ def _char_cnn(options: OptionsFile, embedding: _TokenEmbedder, characters: int) 
 def _dictionary(source: Source, name: str) -> dict[str, int]:
     """Read a dictionary: a text, a TAB and an id on each line. The last of equal texts counts.
 
-    ELMoForManyLangs strips a line before it splits it. A text of white space alone thus leaves a
-    line of one column, which the tool takes for U+3000 (`elmo.py`, where the lexicons are read).
+    ELMoForManyLangs strips a line before it splits it, so white space before a text is no part of
+    it. A text of white space alone leaves a line of one column, which the tool takes for U+3000
+    (`elmo.py`, where the lexicons are read).
     """
     file = _file(source, name)
     label = source.label(file)
@@ -238,12 +239,12 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
     for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
-        text, _, digits = line.rstrip("\r").rpartition("\t")
+        text, _, digits = line.strip().rpartition("\t")
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
             raise CheckpointError(
                 f"{label}: line {number} is {shown(line)}, expected a text, a TAB and an id"
             )
-        ids[text if text.strip() else _IDEOGRAPHIC_SPACE] = int(digits)
+        ids[text or _IDEOGRAPHIC_SPACE] = int(digits)
     if not ids:
         raise CheckpointError(f"{label}: is empty, expected a text, a TAB and an id on each line")
     return ids

@@ -10,7 +10,8 @@ import math
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -65,16 +66,23 @@ def read(path: Path) -> Checkpoint:
     """Read a native file. Raises CheckpointError if another program wrote it or it is damaged."""
     if path.is_dir():
         path /= RUN_FILE
+    with opened(path) as file:
+        header = file.metadata() or {}
+        config, alphabet = _config_and_alphabet(path, header)
+        _check_part_counts(path, config, len(file.keys()))
+        tensors = _tensors(path, file, shapes(config, alphabet))
+        tasks = _tasks(path, header, config.layers)
+    return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a safetensors file. Raises CheckpointError, in the block as well, for a damaged one."""
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            config, alphabet = _config_and_alphabet(path, header)
-            _check_part_counts(path, config, len(file.keys()))
-            tensors = _tensors(path, file, shapes(config, alphabet))
-            tasks = _tasks(path, header, config.layers)
+            yield file
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: is not a whole safetensors file: {error}") from error
-    return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
 
 
 def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> None:

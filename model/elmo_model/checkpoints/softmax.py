@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from elmo_model.checkpoints import allennlp, bilm_tf, hdf5, native, tensor_bundl
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
@@ -26,6 +28,13 @@ ENDING = ".softmax.safetensors"
 
 _FORMAT = "elmo-serve-softmax"
 _LARGEST = 127.0  # of a signed byte
+_TYPES = {
+    "weight": ("F32", "F16", "BF16", "I8"),
+    "bias": ("F32",),
+    "words": ("U8",),
+    "scale": ("F32",),
+}
+"""The types that the tensors of our own file may have, by safetensors' names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,29 +171,53 @@ def save(softmax: WordSoftmax, path: Path, revision: str, dtype: torch.dtype = t
 
 
 def _native(path: Path) -> StoredSoftmax:
-    try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != _FORMAT or "weight" not in file.keys():  # noqa: SIM118
-                raise CheckpointError(f"{path}: is no softmax of elmo-serve")
-            words, width = file.get_slice("weight").get_shape()
-    except (SafetensorError, OSError, ValueError) as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"{path}: is not a whole safetensors file: {error}") from error
-    total = max(words, int(header.get("total", words)))
+    with native.opened(path) as file:
+        header = file.metadata() or {}
+        if header.get("format") != _FORMAT:
+            raise CheckpointError(f"{path}: is no softmax of elmo-serve")
+        words, width = _sizes(path, file)
+    total = header.get("total", "")
+    if not (total.isascii() and total.isdigit()) or len(total) > 9 or int(total) < words:
+        raise CheckpointError(
+            f"{path}: header total is {shown(total)}, expected a number of at least {words:,}"
+        )
 
     def load() -> WordSoftmax:
-        with safe_open(path, framework="pt") as file:
+        with native.opened(path) as file:
+            _sizes(path, file)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         weight, scale = tensors["weight"], tensors.get("scale")
         if scale is None:
             weight = weight.float()
-        text = tensors["words"].numpy().tobytes().decode()
-        vocabulary = _vocabulary(vocabulary_file.lines(text), words, str(path))
-        return WordSoftmax(weight, tensors["bias"], vocabulary, total, scale)
+        try:
+            text = tensors["words"].numpy().tobytes().decode()
+        except UnicodeDecodeError as error:
+            raise CheckpointError(f"{path}: words is not UTF-8: {error}") from error
+        vocabulary = _vocabulary(vocabulary_file.lines(text), len(weight), str(path))
+        return WordSoftmax(weight, tensors["bias"], vocabulary, int(total), scale)
 
-    return StoredSoftmax(str(path), total, words, width, header.get("revision"), load)
+    return StoredSoftmax(str(path), int(total), words, width, header.get("revision"), load)
+
+
+def _sizes(path: Path, file: Any) -> tuple[int, int]:
+    """Return V and P of our own file. Raises CheckpointError for another type or shape."""
+    stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    shapes = {name: tuple(each.get_shape()) for name, each in stored.items()}
+    weight = shapes.get("weight", ())
+    if len(weight) != 2:
+        raise CheckpointError(f"{path}: weight has shape {weight}, expected (words, width)")
+    rows = weight[:1]
+    expected = {"weight": weight, "bias": rows, "words": shapes.get("words", (0,))[:1]}
+    if stored["weight"].get_dtype() == "I8":
+        expected["scale"] = rows
+    if more := sorted(shapes.keys() - expected):
+        raise CheckpointError(f"{path}: {more[0]} is found, but not expected")
+    for name, shape in expected.items():
+        check_shape(f"{path}: {name}", shapes.get(name), shape, "weight")
+        if (kind := stored[name].get_dtype()) not in _TYPES[name]:
+            types = " or ".join(_TYPES[name])
+            raise CheckpointError(f"{path}: {name} is of type {kind}, expected {types}")
+    return weight[0], weight[1]
 
 
 def _in_bundle(path: Path) -> StoredSoftmax | None:

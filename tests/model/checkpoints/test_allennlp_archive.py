@@ -87,8 +87,10 @@ def archive(
     return path
 
 
-def config(**embedder: Any) -> str:
-    members = {"type": "elmo_token_embedder", "options_file": "https://x/elmo_options.json"}
+def config(options_file: str | None = "https://x/elmo_options.json", **embedder: Any) -> str:
+    members = {"type": "elmo_token_embedder"} | (
+        {"options_file": options_file} if options_file else {}
+    )
     embedders = {"tokens": {"type": "embedding"}, "elmo": {**members, **embedder}}
     return json.dumps({"model": {"text_field_embedder": {"token_embedders": embedders}}})
 
@@ -131,9 +133,14 @@ def test_trained_mixes_are_tasks(pair: Path, tmp_path: Path) -> None:
     assert only.name == "my-t-gger"
 
 
-def test_layer_norm_is_read_from_the_configuration(pair: Path, tmp_path: Path) -> None:
-    files = {"config.json": config(do_layer_norm=True)}
-    (task,) = load(archive(tmp_path / "a.tar.gz", state_of(pair), files)).tasks
+@pytest.mark.parametrize("options_file", ["https://x/elmo_options.json", None])
+@pytest.mark.parametrize("kind", ["elmo_token_embedder", "my-elmo"])
+def test_layer_norm_is_read_from_the_configuration(
+    pair: Path, tmp_path: Path, options_file: str | None, kind: str
+) -> None:
+    """From AllenNLP 1.0 on the embedder has default values for its two files."""
+    text = config(options_file, do_layer_norm=True, type=kind)
+    (task,) = load(archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": text})).tasks
     assert task.layer_norm
 
 

@@ -207,6 +207,16 @@ def test_a_key_of_white_space_is_the_ideographic_space(folder: Path) -> None:
     assert torch.equal(load(folder).embed([["\u3000"]])[0], expected)
 
 
+def test_white_space_before_a_word_is_no_part_of_it(folder: Path) -> None:
+    expected = load(folder)
+    text = (folder / "word.dic").read_text(encoding="utf-8")
+    assert "\nhello\t" in text
+    (folder / "word.dic").write_text(
+        text.replace("\nhello\t", "\n\u00a0 hello\t"), encoding="utf-8"
+    )
+    assert load(folder).alphabet == expected.alphabet
+
+
 def test_other_line_separators_are_characters(folder: Path) -> None:
     text = (folder / "char.dic").read_text(encoding="utf-8")
     (folder / "char.dic").write_text(

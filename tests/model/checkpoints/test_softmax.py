@@ -9,6 +9,8 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from elmo_model.checkpoints import CheckpointError, softmax
 from elmo_model.checkpoints.softmax import WordSoftmax
@@ -129,3 +131,60 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path) -> None:
         softmax.open_file(wrong)
     with pytest.raises(CheckpointError, match="does not exist"):
         softmax.open_file(tmp_path / "none")
+
+
+ROWS = len(WORDS)
+DAMAGE: dict[str, tuple[dict[str, torch.Tensor | None], dict[str, str], str]] = {
+    "total": ({}, {"total": "abc"}, "total is 'abc', expected a number"),
+    "few": ({}, {"total": "2"}, "total is '2', expected a number"),
+    "no weight": ({"weight": None}, {}, "weight has shape"),
+    "flat": ({"weight": torch.zeros(ROWS)}, {}, r"weight has shape \(\d+,\), expected"),
+    "type": (
+        {"weight": torch.zeros(ROWS, 4).double(), "scale": None},
+        {},
+        "weight is of type F64, expected F32",
+    ),
+    "no words": ({"words": None}, {}, "words is missing"),
+    "no bias": ({"bias": None}, {}, "bias is missing"),
+    "short bias": ({"bias": torch.zeros(2)}, {}, r"bias has shape \(2,\), expected"),
+    "type of bias": ({"bias": torch.zeros(ROWS).half()}, {}, "bias is of type F16, expected F32"),
+    "no scale": ({"scale": None}, {}, "scale is missing"),
+    "short scale": ({"scale": torch.zeros(2)}, {}, r"scale has shape \(2,\), expected"),
+    "scale of floats": ({"weight": torch.zeros(ROWS, 4)}, {}, "scale is found, but not expected"),
+    "Latin-1": ({"words": torch.tensor([233, 10], dtype=torch.uint8)}, {}, "words is not UTF-8"),
+    "words": (
+        {"words": torch.tensor([65, 10], dtype=torch.uint8)},
+        {},
+        f"1 words, expected {ROWS}",
+    ),
+    "foreign": ({}, {"format": "pt"}, "is no softmax of elmo-serve"),
+}
+
+
+@pytest.mark.parametrize(("tensors", "header", "message"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_file_of_our_own_is_refused_in_one_line(
+    tmp_path: Path, tensors: dict[str, torch.Tensor | None], header: dict[str, str], message: str
+) -> None:
+    path = tmp_path / f"a{softmax.ENDING}"
+    softmax.save(in_memory(), path, "0123456789ab")
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    changed = {**load_file(path), **tensors}
+    kept = {name: tensor for name, tensor in changed.items() if tensor is not None}
+    save_file(kept, path, metadata={**metadata, **header})
+
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        softmax.open_file(path).read()
+
+    assert "\n" not in str(refusal.value) and str(path) in str(refusal.value)
+
+
+def test_a_truncated_file_of_our_own_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / f"a{softmax.ENDING}"
+    softmax.save(in_memory(), path, "0123456789ab")
+    found = softmax.open_file(path)
+    path.write_bytes(path.read_bytes()[:-7])
+
+    for refused in (found.read, lambda: softmax.open_file(path)):
+        with pytest.raises(CheckpointError, match="is not a whole safetensors file"):
+            refused()
