@@ -30,7 +30,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
       files = "client/pyproject.toml", "pyproject.toml"; \
       client, server = (tomllib.load(open(file, "rb"))["project"] for file in files); \
       optional = server["optional-dependencies"]; \
-      extras = [*optional["arrow"], *optional["traces"]]; \
+      extras = [*optional["traces"]]; \
       needed = [*client["dependencies"], *server["dependencies"], *extras]; \
       print(*(d for d in needed if d != "elmo-client"), sep="\n")' \
       > requirements.txt; \

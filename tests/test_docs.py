@@ -65,16 +65,6 @@ def test_the_index_lists_every_command() -> None:
     )
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_page_opens_with_what_one_can_do_after_it_and_is_no_book(path: Path) -> None:
-    lines = text_of(path).splitlines()
-
-    assert lines[0].startswith("# ")
-    assert lines[2].startswith("After this page you can ")
-    assert len(lines) <= 600
-    assert [line for line in prose(text_of(path)) if len(line) > 120] == []
-
-
 @pytest.mark.parametrize(
     "path", [path for path in EVERYTHING if path not in PAGES], ids=lambda path: path.name
 )

@@ -124,7 +124,6 @@ MEDIA_TYPES: Final = {
     "json": "application/json",
     "npz": "application/x-npz",
     "safetensors": "application/vnd.safetensors",
-    "arrow": "application/vnd.apache.arrow.stream",
 }
 """The media types of vectors over HTTP, by the name of their format."""
 

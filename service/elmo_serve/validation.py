@@ -128,7 +128,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 _OF_OTHER_ROUTES: Final[dict[int | str, str]] = {  # the field of a text, with its route
     "input": " here (POST /v1/embeddings has it)",
-    "inputs": " here (POST /tei has it)",
 }
 _ITEMS: Final[dict[int | str, str]] = {  # of lists, by the name of the field
     "sentences": " of sentences, lists of tokens",

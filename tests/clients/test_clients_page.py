@@ -27,7 +27,6 @@ PACKAGES = {
     "LangChain": "langchain_openai",
     "LlamaIndex": "llama_index.embeddings.openai_like",
     "Haystack": "haystack",
-    "huggingface_hub": "huggingface_hub",
 }
 OFFLINE = {
     "HAYSTACK_TELEMETRY_ENABLED": "False",
@@ -175,20 +174,3 @@ def test_langchain_runs_its_example_and_its_default_is_refused_with_the_option_t
     message = run(english, tmp_path, program, TIKTOKEN_CACHE_DIR=str(cache))
 
     assert "check_embedding_ctx_length=False" in message
-
-
-TOKENS = """
-from huggingface_hub import InferenceClient
-
-client = InferenceClient(base_url="http://127.0.0.1:8000/tei/embed_all")
-print(client.feature_extraction("The bank of the river.").shape)
-"""
-
-
-def test_huggingface_hub_runs_its_example_and_gets_the_vectors_of_all_tokens(
-    english: Running, tmp_path: Path
-) -> None:
-    require("huggingface_hub")
-
-    program = example("huggingface_hub", "python") + TOKENS
-    assert run(english, tmp_path, program).strip() == "(1, 6, 512)"

@@ -193,13 +193,13 @@ def test_a_stop_during_the_start_ends_the_container(stack: Stack, seconds: float
 
 
 @pytest.mark.docker
-def test_the_image_has_labels_and_the_extras(stack: Stack) -> None:
+def test_the_image_has_labels_and_the_exporter_of_traces(stack: Stack) -> None:
     image = stack.environment["ELMO_IMAGE"]
     (found,) = json.loads(run("docker", "image", "inspect", image))
     labels = {name.rpartition(".")[2]: text for name, text in found["Config"]["Labels"].items()}
     assert (labels["title"], labels["licenses"]) == ("elmo-serve", "Apache-2.0")
     assert labels.keys() >= {"version", "revision", "created", "source", "name"}
-    program = "import pyarrow, opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    program = "import opentelemetry.exporter.otlp.proto.http.trace_exporter"
     run("docker", "run", "--rm", "--entrypoint", "python", image, "-c", program)
 
 

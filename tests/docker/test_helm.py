@@ -17,8 +17,7 @@ from tests.docker.kube import CHART, helm, rendered
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
-KSERVE = ROOT / "docker" / "kserve"
-FOREIGN = {"ServiceMonitor", "PrometheusRule", "ScaledObject", "ServingRuntime", "InferenceService"}
+FOREIGN = {"ServiceMonitor", "PrometheusRule", "ScaledObject"}
 """Kinds of operators that a cluster may lack: the published schemas know none of them."""
 
 LOCKED = {
@@ -296,49 +295,6 @@ def test_two_releases_of_a_namespace_share_nothing() -> None:
         for release in ("english", "clinical")
     ]
     assert not names[0] & names[1]
-
-
-@cache
-def kserve() -> dict[str, Any]:
-    """Return the objects of the example for KServe by their kind."""
-    manifests = [yaml.safe_load(path.read_text()) for path in KSERVE.glob("*.yaml")]
-    return {each["kind"]: each for each in manifests}
-
-
-def test_the_runtime_of_kserve_is_locked_down_as_the_deployment() -> None:
-    runtime, predictor = kserve()["ServingRuntime"]["spec"], kserve()["InferenceService"]["spec"]
-    predictor = predictor["predictor"]
-    (served,) = runtime["containers"]
-    user = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001}
-    assert served["securityContext"] == user | LOCKED
-    assert pod("default")["securityContext"] == user | predictor["securityContext"]
-    assert predictor["automountServiceAccountToken"] is False
-    grace = pod("default")["terminationGracePeriodSeconds"]
-    assert predictor["terminationGracePeriodSeconds"] == grace
-    for same in ("lifecycle", "resources"):
-        assert served[same] == container("default")[same]
-    for manifest in kserve().values():
-        if manifest["kind"] not in FOREIGN:
-            version = kubernetes_validate.latest_version()
-            kubernetes_validate.validate(manifest, version, strict=True)
-
-
-def test_kserve_asks_for_routes_and_settings_that_exist() -> None:
-    runtime, service = kserve()["ServingRuntime"], kserve()["InferenceService"]
-    (served,) = runtime["spec"]["containers"]
-    settings = {each["name"]: each.get("value") for each in served["env"]}
-    assert settings.keys() <= {variable(name) for name in Settings.model_fields}
-    (port,) = served["ports"]
-    assert str(port["containerPort"]) == settings["ELMO_PORT"]
-    paths = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert served[probe]["httpGet"]["path"] in paths
-        assert served[probe]["httpGet"]["port"] == port["containerPort"]
-    assert settings["ELMO_MODELS"].startswith("{{.Name}}=")
-    predictor = service["spec"]["predictor"]
-    assert predictor["model"]["runtime"] == runtime["metadata"]["name"]
-    labels = kserve()["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"]
-    assert labels == service["metadata"]["labels"]
 
 
 def served_gauges() -> set[str]:

@@ -156,7 +156,7 @@ async def test_where_every_gpu_fails_the_reason_is_the_end_of_the_server() -> No
         await until(server.failed.is_set)
 
         assert server.fatal == f"small: {faults['cuda:0']}"
-        for path in ("/health/ready", "/health/live", "/v2/health/live"):
+        for path in ("/health/ready", "/health/live"):
             answer = await client.get(path)
             assert answer.status_code == 503 or path != "/health/ready"
             assert "cuda" not in answer.text  # the probes are open: the reason is in the log

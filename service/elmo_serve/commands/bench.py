@@ -109,7 +109,7 @@ def bench(url: str, as_json: bool, **values: Any) -> None:
       $ elmo bench http://localhost:8000
       $ elmo bench http://localhost:8000 --clients 1 --clients 8 --clients 64
       $ elmo bench http://localhost:8000 --clients 64 --rate 50 --duration 60 --layers top
-      $ elmo bench http://localhost:8000 --text sentences.txt --tokens 1000 --format arrow --json
+      $ elmo bench http://localhost:8000 --text sentences.txt --tokens 1000 --format npz --json
     """
     from elmo_serve.load_test import report, run
 

@@ -1,4 +1,4 @@
-"""Sentences and their vectors as rows of Arrow: of Parquet files and of responses.
+"""Sentences and their vectors as rows of Parquet files.
 
 pyarrow is an optional dependency.
 """
@@ -13,7 +13,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_serve.files.inputs import FileError
-from elmo_serve.output import Dtype
 
 if TYPE_CHECKING:
     import pyarrow
@@ -24,34 +23,24 @@ BATCH_BYTES: Final = 16 * 1024**2
 ones need more memory, here and in readers; smaller ones make the file's directory longer."""
 
 
-def is_installed() -> bool:
-    """Tell whether pyarrow is installed; it is not imported."""
-    return importlib.util.find_spec("pyarrow") is not None
-
-
 def require(what: str) -> None:
     """Raise FileError if there is no pyarrow for `what`: Arrow or Parquet."""
-    if not is_installed():
+    if importlib.util.find_spec("pyarrow") is None:
         raise FileError(
             f"{what} needs pyarrow, which is not installed: pip install "
             f"'elmo-serve[{what.lower()}]'"
         )
 
 
-def schema_of(
-    dtype: Dtype, metadata: Mapping[str, str], *, has_offsets: bool = False
-) -> pyarrow.Schema:
-    """Return the columns: `index`, `tokens`, `vectors` (flat), and `offsets` (pairs of int32)."""
+def schema_of(metadata: Mapping[str, str]) -> pyarrow.Schema:
+    """Return the columns: `index`, `tokens`, and `vectors` (flat, float32)."""
     import pyarrow
 
-    item = pyarrow.float16() if dtype == "float16" else pyarrow.float32()
     fields = [
         ("index", pyarrow.int64()),
         ("tokens", pyarrow.list_(pyarrow.string())),
-        ("vectors", pyarrow.large_list(item)),
+        ("vectors", pyarrow.large_list(pyarrow.float32())),
     ]
-    if has_offsets:
-        fields.append(("offsets", pyarrow.list_(pyarrow.list_(pyarrow.int32(), 2))))
     return pyarrow.schema(fields, metadata=dict(metadata))
 
 
@@ -71,7 +60,6 @@ def record_batch(
     first: int,
     tokens: Sequence[Sequence[str]],
     arrays: Sequence[NDArray[Any]],
-    offsets: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> pyarrow.RecordBatch:
     """Return a row for each sentence; `first` is the index of the first."""
     import pyarrow
@@ -81,6 +69,4 @@ def record_batch(
         pyarrow.array(tokens, schema.field("tokens").type),
         vector_column(arrays),
     ]
-    if offsets is not None:
-        columns.append(pyarrow.array(offsets, schema.field("offsets").type))
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)

@@ -36,12 +36,10 @@ from elmo_serve.http.routes import (
     language,
     metrics,
     neighbours,
-    open_inference,
     openai,
     page,
     similarity,
     tasks,
-    tei,
     tokenize,
 )
 from elmo_serve.http.state import VERSION, Server
@@ -72,8 +70,6 @@ def create_app(server: Server) -> FastAPI:
         similarity,
         neighbours,
         openai,
-        tei,
-        open_inference,
         info,
         health,
         metrics,

@@ -16,8 +16,8 @@ from pydantic_core.core_schema import TaggedUnionSchema
 
 from elmo_serve.errors import Forbidden
 from elmo_serve.http.calls.parse import PARSED_BODIES
-from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import Problem, documented
+from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.http.schemas.embed import EmbedResponse
 from elmo_serve.http.schemas.language import ScoreResponse
 from elmo_serve.http.schemas.text import TokenizeResponse
@@ -29,16 +29,14 @@ DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.
 
 Send tokenised sentences, or text with the name of a tokenizer, to `POST /embed`; choose layers, a \
-registered task or your own mix of the layers. JSON is the default response; `Accept` chooses npz, \
-safetensors or Arrow, which are smaller and faster. Errors are problem documents (RFC 9457)."""
+registered task or your own mix of the layers. JSON is the default response; `Accept` chooses npz \
+or safetensors, which are smaller and faster. Errors are problem documents (RFC 9457)."""
 
 TAGS: Final = {
     "Vectors": "Tokenised sentences or text in, ELMo vectors out.",
     "Language model": "Probabilities of words: surprisal of tokens, and substitutes.",
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
     "OpenAI": "The routes of OpenAI's API that its clients use for embeddings.",
-    "Text Embeddings Inference": "Routes with the bodies of text-embeddings-inference.",
-    "Open Inference Protocol": "Health and metadata by the protocol that KServe speaks.",
     "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
@@ -48,8 +46,7 @@ of a method in generated clients, such as `client.getTask`."""
 
 _REQUESTS: Final[Sequence[type[BaseModel]]] = (*PARSED_BODIES, TaskBody, FitBody)
 _RESPONSES: Final[Sequence[type[BaseModel]]] = (
-    *(EmbedResponse, ScoreResponse, TokenizeResponse, Problem),
-    *error_bodies.SCHEMAS.values(),
+    *(EmbedResponse, ScoreResponse, TokenizeResponse, Problem, OpenAIErrorResponse),
 )
 """Bodies that a route names by their schemas alone."""
 

@@ -18,11 +18,10 @@ import uvloop
 
 from elmo_client import Client
 from elmo_model.errors import counted
-from elmo_serve.files import arrow_rows
 from elmo_serve.load_test.connections import Connections
 from elmo_serve.load_test.phase import Phase
 from elmo_serve.load_test.sender import Request, Sender
-from elmo_serve.load_test.workload import Workload, WorkloadError
+from elmo_serve.load_test.workload import Workload
 from elmo_serve.output import MEDIA_TYPES
 
 OnStep = Callable[[str], None]
@@ -255,14 +254,10 @@ class Measured:
 def measure(url: str, client: Client, options: BenchOptions, on_step: OnStep) -> Measured:
     """Put the loads on a server. Ctrl-C ends the last phase early.
 
-    Raises WorkloadError, and FileError without pyarrow for Arrow.
+    Raises WorkloadError.
     """
     on_step("Preparing requests")
     info, workload = client.info(), options.workload()
-    if options.media == "arrow":
-        arrow_rows.require("Arrow")
-        if MEDIA_TYPES["arrow"] not in info.get("media_types", ()):
-            raise WorkloadError(f"{url} has no pyarrow, which Arrow needs")
     least = _OPEN_REQUESTS if options.rates else _REQUESTS
     count = max(least, _REQUESTS_A_CLIENT * max(options.clients, default=0))
     requests = workload.requests(client, count, options.tolerance)

@@ -53,23 +53,7 @@ def bench(is_enough: Callable[[Result], bool], *arguments: object) -> Result:
     return found
 
 
-def test_arrow_without_pyarrow_is_refused_before_the_load(
-    server: Running, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = elmo("bench", scripted.url, "--format", "arrow")
-    assert refused.exit_code == 1
-    assert refused.stderr == f"elmo: {scripted.url} has no pyarrow, which Arrow needs\n"
-    assert scripted.requests == []
-
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    refused = elmo("bench", server.url, "--format", "arrow")
-    assert refused.exit_code == 1
-    assert "Arrow needs pyarrow, which is not installed: pip install 'elmo-serve[arrow]'" in (
-        refused.stderr
-    )
-
-
-@pytest.mark.parametrize("media", ["json", "npz", "safetensors", "arrow"])
+@pytest.mark.parametrize("media", ["json", "npz", "safetensors"])
 def test_a_real_server_is_measured_in_every_format(
     server: Running, media: str, tmp_path: Path
 ) -> None:

@@ -16,8 +16,6 @@ PAIR: Final = [{"tokens": ["a"]}, {"tokens": ["b"]}]
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "/embed": {"sentences": [["a"]]},
     "/v1/embeddings": {"input": [["a", "b"]]},
-    "/tei/embed": {"inputs": "a b"},
-    "/tei/embed_all": {"inputs": "b a"},
     "/similarity": {"pairs": [PAIR]},
 }
 
@@ -46,10 +44,9 @@ async def test_a_drain_answers_admitted_requests_of_every_route() -> None:
         assert "draining" in refused.json()["detail"]
         assert int(refused.headers["retry-after"]) >= 1
         assert (await serving.client.get("/health/live")).status_code == 200
-        for probe in ("/health/ready", "/v2/health/ready"):
-            not_ready = await serving.client.get(probe)
-            assert not_ready.status_code == 503
-            assert "draining" in not_ready.text
+        not_ready = await serving.client.get("/health/ready")
+        assert not_ready.status_code == 503
+        assert "draining" in not_ready.text
 
 
 class Reader:

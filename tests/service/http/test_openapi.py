@@ -38,18 +38,9 @@ ROUTES = {
     "/v1/embeddings": {"post"},
     "/v1/models": {"get"},
     "/v1/models/{name}": {"get"},
-    "/tei/embed": {"post"},
-    "/tei/embed_all": {"post"},
-    "/tei": {"post"},
-    "/v2": {"get"},
-    "/v2/health/live": {"get"},
-    "/v2/health/ready": {"get"},
-    "/v2/models/{name}": {"get"},
-    "/v2/models/{name}/ready": {"get"},
     "/info/centre": {"get"},
-    "/": {"get", "post"},
+    "/": {"get"},
     "/health": {"get"},
-    "/ping": {"get"},
     "/health/live": {"get"},
     "/health/ready": {"get"},
     "/metrics": {"get"},
@@ -149,12 +140,12 @@ def test_no_field_of_a_request_has_a_default_that_makes_it_required(
     served: dict[str, Any],
 ) -> None:
     components = served["components"]["schemas"]
-    names = ("EmbedRequest", "Mix", "TaskBody", "EmbeddingsRequest", "TeiEmbedRequest")
-    for name in (*names, "SimilarityRequest"):
+    names = ("EmbedRequest", "Mix", "TaskBody", "EmbeddingsRequest", "SimilarityRequest")
+    for name in names:
         for field, schema in components[name]["properties"].items():
             assert "default" not in schema, (name, field)
             required = field in components[name].get("required", ())
-            always = ("weights", "input", "inputs", "pairs")
+            always = ("weights", "input", "pairs")
             assert required == (field in always), (name, field)
 
 
@@ -180,7 +171,7 @@ def test_every_error_is_problem_json_or_has_the_form_of_its_api(served: dict[str
             if status < "400":
                 continue
             assert status in statuses, (path, method, status)
-            is_foreign = path.startswith(("/v1/", "/tei", "/v2/")) or path == "/"
+            is_foreign = path.startswith("/v1/")
             media_type = "application/json" if is_foreign else "application/problem+json"
             assert list(response["content"]) == [media_type]
             assert "X-Request-Id" in response["headers"]

@@ -24,7 +24,7 @@ CONFIGURATION = """
 expected-statuses = ["2xx", "3xx", "4xx", 504]
 
 [[operations]]
-include-path-regex = "^/v[12]/models/{name}"
+include-path-regex = "^/v1/models/{name}"
 parameters = { name = "small" }
 
 [[operations]]
@@ -35,7 +35,7 @@ warnings = false
 expected-statuses = ["2xx", 404, 409, 422, 429, 503, 504]
 
 [[operations]]
-include-path-regex = "^(/v1/embeddings|/tei.*|/)$"
+include-path-regex = "^/v1/embeddings$"
 warnings = false
 
 [operations.checks.positive_data_acceptance]

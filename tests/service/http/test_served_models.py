@@ -66,15 +66,6 @@ def test_a_model_that_fails_to_load_fails_alone(several: Running) -> None:
     assert "model gone is not served" in several.log
 
 
-def test_each_model_is_ready_or_not_by_itself(several: Running) -> None:
-    assert httpx.get(several.url + "/v2/health/ready").status_code == 200
-    assert httpx.get(several.url + "/v2/models/small/ready").json()["ready"] is True
-    for path in ("/v2/models/gone/ready", "/v2/models/gone"):
-        answer = httpx.get(several.url + path)
-        assert answer.status_code == 503
-        assert answer.json()["error"] == COULD_NOT_BE_LOADED
-
-
 def test_the_bounds_of_a_selection_are_those_of_its_model(several: Running) -> None:
     assert embedded(several, model="four", layers=[3]).status_code == 200
     assert "there are 0 to 2" in embedded(several, layers=[3]).json()["detail"]
@@ -192,12 +183,10 @@ def test_it_is_not_ready_while_one_of_the_models_loads(tmp_path: Path) -> None:
             embedded(server, model="slow"),
             httpx.get(server.url + "/tasks", params={"model": "slow"}),
         ]
-        metadata = httpx.get(server.url + "/v2/models/slow/ready").json()
         states = {model["model"]: model["state"] for model in info(server)["models"]}
 
     assert ready.status_code == 503
     assert ready.json()["detail"] == "Not ready: slow: the model is loading."
     reason = "'slow' is not ready: the model is loading."
     assert [each.json()["detail"] for each in refused] == [reason] * 2
-    assert metadata == {"error": reason}
     assert states == {"small": "ready", "slow": "loading"}

@@ -53,7 +53,7 @@ def _schema(facts: Facts) -> pyarrow.Schema:
         "model": model.name,
         "revision": model.revision,
     }
-    return arrow_rows.schema_of("float32", described)
+    return arrow_rows.schema_of(described)
 
 
 FORMAT = OutputFormat(

@@ -17,7 +17,7 @@ from elmo_serve.http.calls.answer import ChunkedResponse
 from elmo_serve.http.calls.body import NOT_RECEIVED, SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
-from elmo_serve.http.helpers.text_pool import Side, TokenizedTexts
+from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.served_models import ServedModel
@@ -98,7 +98,6 @@ class EmbeddingCall:
         model: ServedModel,
         body: Parsed[RequestT],
         tokenizer: str | None = None,
-        truncate: Side | None = None,
     ) -> TokenizedTexts:
         """Return the tokens of a body as `tokenize.tokenize` does, and count its warnings.
 
@@ -107,9 +106,7 @@ class EmbeddingCall:
             ServiceError: see `tokenize.tokenize`.
         """
         with self._limited("The texts were not split into tokens within {:g} s."):
-            found = await tokenize(
-                self.server, model.info, body, tokenizer=tokenizer, truncate=truncate
-            )
+            found = await tokenize(self.server, model.info, body, tokenizer=tokenizer)
         self._end_stage("tokenize")
         if found.warnings.count:
             self.server.metrics.token_warnings.inc(found.warnings.count)

@@ -11,13 +11,7 @@ import orjson
 from pydantic import BaseModel
 
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer
-from elmo_serve.http.schemas.clients import (
-    EmbeddingsRequest,
-    SimilarityRequest,
-    TeiEmbedAllRequest,
-    TeiEmbedRequest,
-    TextPlace,
-)
+from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest, TextPlace
 from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
@@ -181,8 +175,6 @@ _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
     SubstitutesRequest: _of_sentences,
     TokenizeRequest: lambda request: _Found("text", request.text),
     EmbeddingsRequest: lambda request: _of_input("input", request.input),
-    TeiEmbedRequest: lambda request: _of_input("inputs", request.inputs),
-    TeiEmbedAllRequest: lambda request: _of_input("inputs", request.inputs),
     SimilarityRequest: _of_similarity,
     NeighboursRequest: _of_neighbours,
 }

@@ -11,7 +11,7 @@ from elmo_model.errors import counted, shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT
 from elmo_serve.http.helpers.process import runs
-from elmo_serve.http.helpers.text_pool import Side, TextRefused, Tokenize, TokenizedTexts
+from elmo_serve.http.helpers.text_pool import TextRefused, Tokenize, TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.token_warnings import TokenWarnings
@@ -34,7 +34,6 @@ async def tokenize(
     body: Parsed[RequestT],
     *,
     tokenizer: str | None = None,
-    truncate: Side | None = None,
 ) -> TokenizedTexts:
     """Return the tokens of a body; its texts are split outside of the event loop.
 
@@ -43,7 +42,6 @@ async def tokenize(
         model: the model that the tokens are for.
         body: the parsed body.
         tokenizer: a name of `elmo_model.text.tokenizers`; None means the one of the model.
-        truncate: the side that a text with too many tokens is cut from; None refuses it.
 
     Raises:
         InvalidRequest: the tokenizer cannot split a text.
@@ -60,7 +58,6 @@ async def tokenize(
         model.language,
         server.request_limits.sentence_tokens,
         model.token_limit,
-        truncate,
     )
     texts = [item for item in body.sentences if isinstance(item, str)]
     found = await _split(server, task, texts, lambda index: body.pointer(places[index]))

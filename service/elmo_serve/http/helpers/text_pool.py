@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import orjson
 
@@ -22,17 +22,13 @@ _UNUSED: Final = ("scipy", "sklearn")
 them a process starts in 0.5 s of processor time in place of 1.5 s, and takes 60 MB in place of
 210."""
 
-Side = Literal["left", "right"]
-"""The end of a text."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tokenize:
     """The task to split some texts.
 
     `most_tokens` is the limit for each text. `token_limit` is the length of a token that reaches
-    the network. `truncate` is the side that a text with too many tokens is cut from; without it
-    such a text is refused.
+    the network.
     """
 
     texts: tuple[str, ...]
@@ -40,7 +36,6 @@ class Tokenize:
     language: str
     most_tokens: int
     token_limit: TokenLimit | None
-    truncate: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +111,16 @@ def tokenize(task: Tokenize) -> TokenizedTexts | TextRefused:
     split, texts = tokenizer(task.tokenizer, task.language), TokenizedTexts()
     for index, text in enumerate(task.texts):
         # Tokens never span white space: a text with too many words is refused without the work.
-        if (
-            not task.truncate
-            and len(text) > 2 * task.most_tokens
-            and len(text.split()) > task.most_tokens
-        ):
+        if len(text) > 2 * task.most_tokens and len(text.split()) > task.most_tokens:
             return _too_long(index, len(text.split()), task.most_tokens, "words")
         try:
             found = split(text)
         except TokenizeError as error:
             return TextRefused(index, str(error))
-        if task.truncate:
-            found = _cut(found, task.most_tokens, task.truncate)
         if len(found.tokens) > task.most_tokens:
             return _too_long(index, len(found.tokens), task.most_tokens, "tokens")
         texts.add(found, task.token_limit)
     return texts
-
-
-def _cut(found: Tokenized, most_tokens: int, side: Side) -> Tokenized:
-    kept = slice(0, most_tokens) if side == "right" else slice(-most_tokens, None)
-    return Tokenized(found.tokens[kept], found.offsets[kept])
 
 
 def _too_long(index: int, found: int, allowed: int, unit: str) -> TextRefused:

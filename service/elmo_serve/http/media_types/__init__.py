@@ -4,23 +4,14 @@ from functools import lru_cache
 
 from elmo_model.errors import shown
 from elmo_serve.errors import NotAcceptable
-from elmo_serve.files import arrow_rows
 from elmo_serve.http import headers
-from elmo_serve.http.media_types import arrow, json_text, npz, safetensors
+from elmo_serve.http.media_types import json_text, npz, safetensors
 from elmo_serve.http.media_types.encoder import Encoder
 
 ENCODERS: dict[str, Encoder] = {
-    encoder.media_type: encoder
-    for encoder in (json_text.ENCODER, npz.ENCODER, safetensors.ENCODER, arrow.ENCODER)
+    encoder.media_type: encoder for encoder in (json_text.ENCODER, npz.ENCODER, safetensors.ENCODER)
 }
 """By media type. The first one wins where a client accepts several equally."""
-
-
-def offered() -> tuple[str, ...]:
-    """Return the media types that this installation can write: Arrow needs pyarrow."""
-    return tuple(
-        name for name in ENCODERS if name != arrow.ENCODER.media_type or arrow_rows.is_installed()
-    )
 
 
 @lru_cache(maxsize=64)  # clients send few different headers
@@ -38,13 +29,9 @@ def choose(accept: tuple[str, ...], among: tuple[str, ...] = ()) -> Encoder:
     wanted = ",".join(filter(None, ranges))
     if wanted in ("", "*/*"):
         return json_text.ENCODER
-    found = among or offered()
+    found = among or tuple(ENCODERS)
     best = headers.preferred(wanted, found)
     if not best:
         detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(found)}."
-        if arrow.ENCODER.media_type in wanted and arrow.ENCODER.media_type not in found:
-            detail += (
-                " Arrow needs pyarrow, which the server lacks: pip install 'elmo-serve[arrow]'."
-            )
         raise NotAcceptable(detail, headers={"Vary": "Accept"})
     return ENCODERS[best]

@@ -34,16 +34,11 @@ _OTHER_ORIGINS: Final = ("cross-site", "same-site")
 """Values of `Sec-Fetch-Site` for a page of another origin; `same-site` differs in its port or
 subdomain."""
 
-PROBES: Final = frozenset(
-    {
-        *("/health/live", "/health/ready", "/health", "/ping", "/metrics"),
-        *("/v2/health/live", "/v2/health/ready"),
-    }
-)
+PROBES: Final = frozenset({"/health/live", "/health/ready", "/health", "/metrics"})
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
 debug level, so that they do not fill the log."""
 
-OPEN: Final = PROBES | {"/", "/v2", "/docs", "/openapi.json"}
+OPEN: Final = PROBES | {"/", "/docs", "/openapi.json"}
 """GET of these is answered without an API key: none holds data of the model or of a client."""
 
 _OPEN_FOLDERS: Final = ("/docs/", "/page/")

@@ -40,12 +40,6 @@ async def health(server: TheServer) -> Health:
     return _ready(server)
 
 
-@router.get("/ping", operation_id="ping", summary="Readiness, as SageMaker", **_PROBE)
-async def ping(server: TheServer) -> Health:
-    """As `/health/ready`: hosts of model containers ask for this path."""
-    return _ready(server)
-
-
 def _ready(server: Server) -> Health:
     if (reason := server.not_ready_because()) is not None:
         raise Unavailable(f"Not ready: {reason}.", retry_after=1)

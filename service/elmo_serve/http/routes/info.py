@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
 from elmo_serve.http.errors.problem_details import documented
-from elmo_serve.http.media_types import offered
+from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,
@@ -58,7 +58,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
                 if name != "max_batch_tokens"
             },
         ),
-        media_types=list(offered()),
+        media_types=list(ENCODERS),
         version=VERSION,
     )
 

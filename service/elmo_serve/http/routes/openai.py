@@ -48,10 +48,7 @@ _OWNER: Final = "elmo-serve"
     summary="Embed texts, as OpenAI",
     responses={
         200: {"model": EmbeddingsResponse, "description": "One unit vector a text."},
-        **error_bodies.documented(
-            (*EMBED_ERRORS, UnknownTask),
-            error_bodies.OPENAI,
-        ),
+        **error_bodies.documented((*EMBED_ERRORS, UnknownTask)),
     },
     openapi_extra=json_request(EmbeddingsRequest),
 )
@@ -84,7 +81,7 @@ async def embeddings(request: Request) -> Response:
     "/v1/models",
     operation_id="listModels",
     summary="List the models, as OpenAI",
-    responses=error_bodies.documented(ALWAYS, error_bodies.OPENAI),
+    responses=error_bodies.documented(ALWAYS),
 )
 async def list_models(server: TheServer) -> ModelList:
     """Return the names that `model` may have: models, and models with a task."""
@@ -95,7 +92,7 @@ async def list_models(server: TheServer) -> ModelList:
     "/v1/models/{name:path}",
     operation_id="getModel",
     summary="Get a model, as OpenAI",
-    responses=error_bodies.documented((*ALWAYS, UnknownModel, UnknownTask), error_bodies.OPENAI),
+    responses=error_bodies.documented((*ALWAYS, UnknownModel, UnknownTask)),
 )
 async def get_model(name: str, server: TheServer) -> ModelCard:
     """Return one name, if the server knows it."""

@@ -1,4 +1,4 @@
-"""Bodies of /v1, /tei and /similarity: they are validated by these models, and described."""
+"""Bodies of /v1 and /similarity: they are validated by these models, and described."""
 
 from functools import partial
 from typing import Annotated, Final, Literal
@@ -168,46 +168,7 @@ class OpenAIErrorResponse(BaseModel):
     error: OpenAIError
 
 
-class TeiErrorResponse(BaseModel):
-    """The body of an error below /tei/."""
-
-    error: str
-    error_type: Literal["Validation", "Overloaded", "Unhealthy", "Backend"]
-
-
 Flag = Annotated[bool, Strict()]
-Direction = Annotated[
-    Literal["right", "left"],
-    _in_any_case("right", "left"),
-    WithJsonSchema({"type": "string", "enum": ["Right", "Left"]}),
-]
-
-
-class _TeiTexts(BaseModel):
-    inputs: Texts = Field(description=_TEXTS_TEXT)
-    truncate: Flag | None = optional(
-        False,
-        "Cut a text, but no list of tokens, with too many tokens; otherwise it is refused. "
-        "Default: false.",
-    )
-    truncation_direction: Direction | None = optional(
-        "right", "The end that is cut. Default: `Right`."
-    )
-    dimensions: Dimensions | None = optional(None, DIMENSIONS)
-
-
-class TeiEmbedRequest(_TeiTexts):
-    """A request of text-embeddings-inference. Other fields are ignored."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": ["The river bank."]}]})
-
-    normalize: Flag | None = optional(True, "Scale each vector to length 1. Default: true.")
-
-
-class TeiEmbedAllRequest(_TeiTexts):
-    """A request for the vectors of all tokens. Other fields are ignored."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": "The river bank."}]})
 
 
 def _place(value: JsonValue) -> str | None:

@@ -1,6 +1,6 @@
-"""Schemas of the model, its limits, its health and the addresses of the server, also for /v2."""
+"""Schemas of the model, its limits, its health and the addresses of the server."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -112,46 +112,3 @@ class RootResponse(BaseModel):
     info: str
     health: str
     metrics: str
-
-
-class OpenInferenceServer(BaseModel):
-    """The metadata of the server."""
-
-    name: str
-    version: str
-    extensions: list[str] = Field(description="Empty: no extension of the protocol.")
-
-
-class OpenInferenceLive(BaseModel):
-    """The liveness of the server."""
-
-    live: bool
-
-
-class OpenInferenceReady(BaseModel):
-    """The readiness of the server."""
-
-    ready: bool
-
-
-class OpenInferenceModelReady(BaseModel):
-    """The readiness of a model."""
-
-    name: str
-    ready: bool
-
-
-class OpenInferenceModel(BaseModel):
-    """The metadata of a model."""
-
-    name: str
-    versions: list[str] = Field(description="The revision of the weights that is served.")
-    platform: str
-    inputs: list[dict[str, Any]] = Field(description="Empty: `POST /embed` takes the requests.")
-    outputs: list[dict[str, Any]] = Field(description="Empty, as `inputs`.")
-
-
-class OpenInferenceErrorResponse(BaseModel):
-    """An error, as the protocol has it."""
-
-    error: str

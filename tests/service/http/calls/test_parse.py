@@ -1,19 +1,12 @@
 """Bodies with sentences or texts: what is read of each, within the limits, and where a fault is."""
 
-from typing import Any
-
 import orjson
 import pytest
 from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
-from elmo_serve.http.schemas.clients import (
-    EmbeddingsRequest,
-    SimilarityRequest,
-    TeiEmbedAllRequest,
-    TeiEmbedRequest,
-)
+from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
@@ -177,31 +170,9 @@ def test_texts_and_lists_of_tokens_keep_their_places() -> None:
 
 
 def test_one_text_is_at_the_field_itself() -> None:
-    found = parsed(TeiEmbedRequest, inputs="a")
+    found = parsed(EmbeddingsRequest, input="a")
 
-    assert (found.sentences, found.pointer(0)) == (["a"], "/inputs")
-
-
-@pytest.mark.parametrize(
-    ("body", "members"),
-    [
-        ({}, (True, False, "right", None)),
-        ({"normalize": False, "truncate": True}, (False, True, "right", None)),
-        ({"truncate": True, "truncation_direction": "Left"}, (True, True, "left", None)),
-        ({"truncate": None, "normalize": None}, (True, False, "right", None)),
-        ({"dimensions": 8}, (True, False, "right", 8)),
-        ({"dimensions": 8.0}, (True, False, "right", 8)),
-    ],
-)
-def test_options_of_tei(body: dict[str, object], members: tuple[Any, ...]) -> None:
-    found = parsed(TeiEmbedRequest, inputs="a", **body).request
-
-    assert members == (
-        found.normalize,
-        found.truncate,
-        found.truncation_direction,
-        found.dimensions,
-    )
+    assert (found.sentences, found.pointer(0)) == (["a"], "/input")
 
 
 def test_places_of_pairs_follow_one_another() -> None:
@@ -220,7 +191,6 @@ def test_places_of_pairs_follow_one_another() -> None:
     [
         (EmbeddingsRequest, {"input": ["a"] * 4}),
         (EmbeddingsRequest, {"input": [["a"] * 5]}),
-        (TeiEmbedRequest, {"inputs": ["a"] * 4}),
         (SimilarityRequest, {"pairs": [[{"text": "a"}] * 2] * 2}),
         (SimilarityRequest, {"pairs": [[{"text": "a"}, {"tokens": ["a"] * 5}]]}),
         (NeighboursRequest, {"tokens": ["a"] * 5, "token": 0}),
@@ -233,10 +203,10 @@ def test_limits_hold_before_anything_is_computed(
         parsed(model, **body)
 
 
-@pytest.mark.parametrize("model", [EmbeddingsRequest, TeiEmbedRequest, SimilarityRequest])
+@pytest.mark.parametrize("model", [EmbeddingsRequest, SimilarityRequest])
 def test_too_many_sentences_are_counted_before_they_are_looked_at(model: type[BaseModel]) -> None:
     """A Python function that is called for each of millions holds its process for seconds."""
-    (member,) = {"input", "inputs", "pairs"} & model.model_fields.keys()
+    (member,) = {"input", "pairs"} & model.model_fields.keys()
 
     with pytest.raises(TooLarge, match=r"holds .* sentences and at most 3"):
         parsed(model, **{member: [{}] * 4})
@@ -251,7 +221,7 @@ def test_what_is_not_json_is_said_to_be_none(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"[]", b"null", b'"a"'])
 def test_a_body_is_an_object(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="must be an object"):
-        parse(TeiEmbedRequest, body, LIMITS)
+        parse(EmbeddingsRequest, body, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -267,13 +237,6 @@ def test_a_body_is_an_object(body: bytes) -> None:
             {"input": ["a", {}]},
             "/input/1",
             "a list of tokens; found an empty object",
-        ),
-        (TeiEmbedRequest, {"inputs": "a", "normalize": 1}, "/normalize", "true or false; found 1"),
-        (
-            TeiEmbedAllRequest,
-            {"inputs": "a", "truncation_direction": "Up"},
-            "/truncation_direction",
-            "must be 'right' or 'left'; found 'Up'",
         ),
         (
             SimilarityRequest,
@@ -306,9 +269,7 @@ def test_a_fault_has_its_place_in_the_body_and_no_branch_of_a_union(
     assert detail in fault.detail
 
 
-@pytest.mark.parametrize(
-    "model", [EmbeddingsRequest, TeiEmbedRequest, TeiEmbedAllRequest, SimilarityRequest]
-)
+@pytest.mark.parametrize("model", [EmbeddingsRequest, SimilarityRequest])
 def test_examples_are_read(model: type[BaseModel]) -> None:
     (example,) = model.model_json_schema()["examples"]
 

@@ -14,17 +14,9 @@ from elmo_serve.errors import (
     Overloaded,
     ServiceError,
     Unauthorized,
-    Unavailable,
     UnknownModel,
 )
-from elmo_serve.http.errors.bodies import (
-    OPEN_INFERENCE,
-    OPENAI,
-    TEI,
-    documented,
-    openai_status,
-    response,
-)
+from elmo_serve.http.errors.bodies import documented, openai_status, response
 from tests.support.errors import ERRORS
 
 BUSY = Overloaded("full", retry_after=2)
@@ -63,54 +55,24 @@ def test_the_field_at_fault_is_the_first_part_of_its_pointer() -> None:
     assert body(error, "/v1/embeddings")["error"]["param"] == "input"
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (InvalidRequest("bad"), "Validation"),
-        (BUSY, "Overloaded"),
-        (Unavailable("loading", retry_after=1), "Unhealthy"),
-        (InternalError(), "Backend"),
-    ],
-)
-def test_errors_of_tei(error: ServiceError, kind: str) -> None:
-    assert body(error, "/tei/embed") == {"error": error.detail, "error_type": kind}
-    assert answer_to(error, "POST", "/tei/embed").status_code == error.status
-
-
-@pytest.mark.parametrize(("method", "path"), [("POST", "/tei"), ("GET", "/tei"), ("POST", "/")])
-def test_errors_of_the_base_addresses_of_tei(method: str, path: str) -> None:
-    assert set(orjson.loads(answer_to(BUSY, method, path).body)) == {"error", "error_type"}
-
-
-@pytest.mark.parametrize("path", ["/embed", "/v1", "/teis", "/v2x", "/v3/embeddings"])
+@pytest.mark.parametrize("path", ["/embed", "/v1", "/v3/embeddings"])
 def test_other_paths_have_problem_documents(path: str) -> None:
     assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
     root = answer_to(BUSY, "GET", "/")
     assert orjson.loads(root.body)["type"].startswith("urn:elmo-serve:error:")
 
 
-def test_errors_of_the_open_inference_protocol() -> None:
-    answer = answer_to(BUSY, "GET", "/v2/models/small")
-
-    assert answer.status_code == 503
-    assert body(BUSY, "/v2/models/small") == {"error": "full"}
+def test_headers_of_an_error_are_sent_in_its_form() -> None:
+    assert answer_to(BUSY, "POST", "/v1/embeddings").headers["retry-after"] == "2"
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/tei/embed", "/v2/x"])
-def test_headers_of_an_error_are_sent_in_every_form(path: str) -> None:
-    assert answer_to(BUSY, "POST", path).headers["retry-after"] == "2"
+def test_a_lone_surrogate_can_be_sent() -> None:
+    assert "d800" in str(body(InvalidRequest("found \ud800"), "/v1/x"))
 
 
-@pytest.mark.parametrize("path", ["/v1/x", "/tei/x", "/v2/x"])
-def test_a_lone_surrogate_can_be_sent(path: str) -> None:
-    assert "d800" in str(body(InvalidRequest("found \ud800"), path))
+def test_every_error_is_documented_with_the_status_it_has() -> None:
+    found = documented(ERRORS)
 
-
-@pytest.mark.parametrize("path", [OPENAI, TEI, OPEN_INFERENCE])
-def test_every_error_is_documented_with_the_status_it_has(path: str) -> None:
-    found = documented(ERRORS, path)
-
-    expected = {openai_status(error) if path == OPENAI else error.status for error in ERRORS}
-    assert set(found) == expected
+    assert set(found) == set(map(openai_status, ERRORS))
     for answer in found.values():
         assert list(answer["content"]) == ["application/json"]

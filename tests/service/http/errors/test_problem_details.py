@@ -119,7 +119,6 @@ def test_clients_of_openai_that_lack_v1_are_shown_why(client: httpx.Client, path
     ("body", "pointer", "said"),
     [
         ({}, "/sentences", "is required"),
-        ({"inputs": ["a"]}, "/inputs", "is no field here (POST /tei has it); there are sentences"),
         ({"sentences": "abc"}, "/sentences", "use `text`"),
         ({"sentences": ["abc"]}, "/sentences/0", "use `text`"),
         ({"sentences": [[], None]}, "/sentences/1", "must be a list of tokens; found null"),

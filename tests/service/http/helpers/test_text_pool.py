@@ -3,14 +3,11 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
-import pytest
 
 from elmo_serve.http.helpers.text_pool import (
-    Side,
     TextRefused,
     TextWorkerPool,
     Tokenize,
@@ -56,17 +53,6 @@ def test_a_text_with_too_many_tokens_is_refused() -> None:
     assert tokenize(task("((((((")) == TextRefused(
         0, "holds 6 tokens and at most 5 tokens are allowed", too_long=True
     )
-
-
-@pytest.mark.parametrize(("side", "kept"), [("right", "abcde"), ("left", "cdefg")])
-def test_a_text_with_too_many_tokens_is_cut_where_the_request_says(side: Side, kept: str) -> None:
-    found = tokenize(replace(task("a b c d e f g", "a"), truncate=side))
-
-    assert isinstance(found, TokenizedTexts)
-    assert list(map(orjson.loads, found.sentences)) == [list(kept), ["a"]]
-    assert found.lengths == [5, 1]
-    starts = [start for start, _ in orjson.loads(found.offsets[0])]
-    assert starts == [2 * "abcdefg".index(token) for token in kept]
 
 
 def test_a_text_that_its_tokenizer_changes_is_refused() -> None:

@@ -1,17 +1,13 @@
 """The media types: which one a client gets, and that each gives back what was put in."""
 
-import sys
-
 import httpx
 import numpy as np
 import pytest
 
-from elmo_serve.errors import NotAcceptable
-from elmo_serve.http.media_types import ENCODERS, choose, offered
+from elmo_serve.http.media_types import ENCODERS
 from tests.support.embeddings import arrays, body, embeddings
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
-ARROW = "application/vnd.apache.arrow.stream"
 
 
 def got(client: httpx.Client, *accept: str) -> str:
@@ -32,8 +28,6 @@ def got(client: httpx.Client, *accept: str) -> str:
         ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", JSON),
         (NPZ, NPZ),
         (SAFETENSORS, SAFETENSORS),
-        (ARROW, ARROW),
-        (f"{JSON};q=0.9, {ARROW}", ARROW),
         ("Application/X-NPZ", NPZ),
         (f"{NPZ};q=0.5, {JSON};q=0.4", NPZ),
         (f"{JSON};q=0.5, {SAFETENSORS}", SAFETENSORS),
@@ -57,21 +51,6 @@ def got(client: httpx.Client, *accept: str) -> str:
 )
 def test_accept_chooses(client: httpx.Client, accept: str, expected: str) -> None:
     assert got(client, accept) == expected
-
-
-def test_arrow_without_pyarrow_is_not_acceptable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    choose.cache_clear()
-
-    with pytest.raises(NotAcceptable) as refusal:
-        choose((ARROW,))
-
-    assert refusal.value.detail == (
-        f"Nothing acceptable to '{ARROW}'; there is {JSON}, {NPZ}, {SAFETENSORS}. "
-        "Arrow needs pyarrow, which the server lacks: pip install 'elmo-serve[arrow]'."
-    )
-    assert choose((f"{ARROW}, {NPZ};q=0.5",)).media_type == NPZ
-    assert offered() == (JSON, NPZ, SAFETENSORS)
 
 
 def test_several_accept_headers_are_one(client: httpx.Client) -> None:
@@ -112,7 +91,7 @@ def test_what_is_encoded_is_decoded(media_type: str, shapes: list[tuple[int, ...
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS, ARROW])
+@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS])
 def test_float16_stays_float16(media_type: str) -> None:
     vectors = arrays((3, 2, 4), (3, 0, 4), dtype="float16")
 

@@ -66,13 +66,6 @@ def test_probes_and_metrics_need_no_key(narrow: Running, path: str) -> None:
     assert httpx.get(narrow.url + path).status_code == 200
 
 
-def test_texts_at_the_root_need_a_key(narrow: Running) -> None:
-    answer = httpx.post(narrow.url + "/", json={"inputs": "a"})
-
-    assert answer.status_code == 401
-    assert set(answer.json()) == {"error", "error_type"}
-
-
 def test_a_key_is_asked_for_before_the_body_is_read(narrow: Running) -> None:
     answer = httpx.post(narrow.url + "/embed", content=b"x" * 100_000)
 

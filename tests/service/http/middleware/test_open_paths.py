@@ -16,10 +16,10 @@ def test_probes_and_documentation_need_no_key(narrow: Running, path: str) -> Non
 
 def test_probes_are_open_and_logged_for_debugging_alone(narrow: Running) -> None:
     assert PROBES < OPEN
-    for path in (*PROBES, "/v2"):
+    for path in (*PROBES, "/"):
         httpx.get(narrow.url + path)
 
-    narrow.until(lambda: "/v2" in logged(narrow))
+    narrow.until(lambda: "/" in logged(narrow))
     assert not PROBES & logged(narrow)
 
 

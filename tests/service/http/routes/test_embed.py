@@ -19,8 +19,7 @@ from tests.support.servers import SMALL, Running
 Array = npt.NDArray[Any]
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
-ARROW = "application/vnd.apache.arrow.stream"
-BINARY = (NPZ, SAFETENSORS, ARROW)
+BINARY = (NPZ, SAFETENSORS)
 LAYERS, WIDTH = 3, 32
 MIX = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
 WANTED: list[dict[str, Any]] = [

@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import pyarrow.ipc
 import pytest
 import safetensors.numpy
 
@@ -14,7 +13,6 @@ from elmo_serve.http.media_types import ENCODERS
 from tests.support.servers import Running
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
-ARROW = "application/vnd.apache.arrow.stream"
 TEXT = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
 TOKENS = [
     ["The", "bank", "ca", "n't", "lend", "."],
@@ -43,17 +41,12 @@ def carried(media_type: str, content: bytes) -> dict[str, Any]:
         case "application/x-npz":
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 return {name: json.loads(file[name].item()) for name in ("tokens", "offsets")}
-        case "application/vnd.safetensors":
+        case _:
             size = int.from_bytes(content[:8], "little")
             metadata = json.loads(content[8 : 8 + size])["__metadata__"]
             assert metadata["tokenizer"] == "ptb"
             safetensors.numpy.load(content)
             return {name: json.loads(metadata[name]) for name in ("tokens", "offsets")}
-        case _:
-            table = pyarrow.ipc.open_stream(content).read_all()
-            table.validate(full=True)
-            assert table.schema.metadata[b"tokenizer"] == b"ptb"
-            return {name: table[name].to_pylist() for name in ("tokens", "offsets")}
 
 
 @pytest.mark.parametrize("media_type", ENCODERS)
@@ -117,9 +110,9 @@ def test_a_sentence_in_the_place_of_a_token_is_named(server: Running, client: ht
             "detail": f"'{'é' * 25}' has 50 bytes of UTF-8; the model reads the first 48",
         },
     ]
-    for media_type in (NPZ, SAFETENSORS, ARROW):
+    for media_type in (NPZ, SAFETENSORS):
         assert post(client, media_type, **body).headers["X-Warnings"] == "2"
-    assert server.metric("elmo_token_warnings_total") == before + 8
+    assert server.metric("elmo_token_warnings_total") == before + 6
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def status(server: Running, probe: str) -> int:
 
 def test_a_server_that_answers_is_live_and_ready(client: httpx.Client) -> None:
     assert client.get("/health/live").json() == {"status": "live"}
-    for path in ("/health/ready", "/health", "/ping"):
+    for path in ("/health/ready", "/health"):
         assert client.get(path).json() == {"status": "ready"}
         assert client.head(path).status_code == 200
 
@@ -32,8 +32,7 @@ def test_while_the_model_loads_it_is_live_and_not_ready(tmp_path: Path) -> None:
         assert ready.status_code == 503
         assert "loading" in ready.json()["detail"]
         assert int(ready.headers["retry-after"]) >= 1
-        for path in ("/health", "/ping"):
-            assert httpx.get(server.url + path).json()["detail"] == ready.json()["detail"]
+        assert httpx.get(server.url + "/health").json()["detail"] == ready.json()["detail"]
         assert status(server, "live") == 200
         for path in ("/info", "/tasks"):
             answer = httpx.get(server.url + path)
