@@ -113,6 +113,6 @@ def _watch(server: Server, segments: SharedMemoryPool) -> None:
     for model, queue in engine.queues.items():
         metrics.watch(metrics.queue_sentences.labels(model), partial(getattr, queue, "sentences"))
         metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
-    metrics.watch(metrics.answer_bytes, lambda: engine.admission.reserved_bytes)
+    metrics.watch(metrics.answer_bytes, lambda: engine.answers.used)
     metrics.watch(metrics.receiving_bytes, lambda: server.receiving.used)
     metrics.watch(metrics.shared_memory_bytes, lambda: segments.size)

@@ -151,7 +151,7 @@ class BulkQueue:
 
     async def _attempt(self, piece: Piece, write: Callable[[Piece, Embedded], None]) -> None:
         size = sum(piece.output.size(tokens, self.info.dimension) for tokens in piece.lengths)
-        held = self.engine.admission.reserve(size, self.model)
+        held = self.engine.answers.hold(self.client, size)
         try:
             embedded = await self.engine.embed(
                 piece.sentences,

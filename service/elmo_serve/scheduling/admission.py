@@ -31,7 +31,8 @@ _INTERACTIVE_SHARE = 0.5
 class Limits:
     """The most that may be in use at once: tokens queued or running, bytes of answers not sent.
 
-    `client_tokens` is the limit of tokens for each client; None means no limit.
+    `answer_bytes` are counted by the engine. `client_tokens` is the limit of tokens for each
+    client; None means no limit.
     """
 
     queue_tokens: int
@@ -59,22 +60,24 @@ class Admitted:
 
 
 class Admission:
-    """Admits requests while tokens, answers and time allow it, and counts what they use."""
+    """Admits requests while tokens and time allow it, and counts what they use.
+
+    `on_idle` is called when the last admitted request is answered.
+    """
 
     def __init__(
         self,
         limits: Limits,
         backlogs: Mapping[str, Dispatcher],
         clock: Callable[[], float],
+        on_idle: Callable[[], object] | None = None,
     ) -> None:
         self._backlogs = backlogs
         self._default = next(iter(backlogs))
         self._clock = clock
-        self.on_idle: Callable[[], object] = int  # called whenever `is_idle` has become true
-        self._requests = Budget(on_idle=self._note_idle)
+        self._requests = Budget(on_idle=on_idle)
         self._limits = limits
         self._tokens = Budget(limits.queue_tokens)
-        self._answers = Budget(limits.answer_bytes, self._note_idle)
         self._clients = ClientQuotas(limits.client_tokens)
         self._interactive = {model: Budget() for model in backlogs}
 
@@ -87,38 +90,6 @@ class Admission:
     def outstanding(self) -> int:
         """Tokens of sentences that are admitted and not yet answered, boundaries included."""
         return self._tokens.used
-
-    @property
-    def reserved_bytes(self) -> int:
-        """Bytes of answers that are admitted and not yet sent."""
-        return self._answers.used
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether every admitted request is answered and every answer is sent."""
-        return not self.requests and not self.reserved_bytes
-
-    def reserve(self, size: int, model: str | None = None) -> Hold:
-        """Count the bytes of an answer until the hold is released, when the answer is sent.
-
-        Raises:
-            TooLarge: the answer alone is over the limit.
-            Overloaded: it is not, but together with the other answers it is.
-        """
-        most = self._limits.answer_bytes
-        if size > most:
-            raise TooLarge(
-                f"The answer would take {size} bytes and at most {most} are allowed "
-                "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool "
-                "them; npz and safetensors are smaller than JSON."
-            )
-        if self._answers.excess(size):
-            raise Overloaded(
-                f"{self.reserved_bytes} of {most} bytes of answers are waiting to be sent; {size} "
-                "more do not fit.",
-                retry_after=_retry_after(self._backlogs[model or self._default], self.outstanding),
-            )
-        return self._answers.hold(size)
 
     def admit(
         self,
@@ -220,10 +191,6 @@ class Admission:
         """Return the tokens of a model's interactive requests; None for a request of bulk."""
         size = self._backlogs[model].pool.interactive_size
         return None if is_bulk or cost > size else self._interactive[model]
-
-    def _note_idle(self) -> None:
-        if self.is_idle:
-            self.on_idle()
 
     def _seconds_until_free(self, tokens: float, own: Dispatcher) -> float:
         """Return the seconds until the models that have work have computed so many tokens together.

@@ -12,6 +12,7 @@ from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
 from elmo_serve.scheduling.admission import Admission, Admitted, Limits
+from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
 from elmo_serve.scheduling.request import Request, computed_cost
@@ -38,7 +39,8 @@ class Engine:
     """Computes vectors for many requests at a time: one queue and one worker pool for each model.
 
     All of it runs on the event loop; the computation is behind the pools. One admission counts the
-    requests of all models. `default` is the first model.
+    requests of all models, and `answers` the bytes of their answers that are not sent yet.
+    `default` is the first model.
     """
 
     def __init__(
@@ -53,7 +55,15 @@ class Engine:
             model: Dispatcher(model, pool, memory, metrics, clock) for model, pool in pools.items()
         }
         self.default = next(iter(pools))
-        self.admission = Admission(limits, self._dispatchers, clock.now)
+        self.admission = Admission(limits, self._dispatchers, clock.now, self._note_idle)
+        self.answers = ByteBudget(
+            limits.answer_bytes,
+            "answers",
+            "ELMO_MAX_ANSWER_BYTES: fewer sentences or layers, or pooling, need less",
+            clock.now,
+            self._note_idle,
+        )
+        self._idle = asyncio.Event()
         self._metrics = metrics
         self._clock = clock
         self._is_draining = False
@@ -206,12 +216,11 @@ class Engine:
         When the time is over, the rest fails with Unavailable and the workers are killed.
         """
         self._is_draining = True
-        idle = asyncio.Event()
-        self.admission.on_idle = idle.set
-        if not self.admission.is_idle:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(idle.wait(), timeout_seconds)
-        if self.admission.is_idle:
+        self._idle.clear()
+        self._note_idle()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_seconds)
+        if self._idle.is_set():
             return True
         for dispatcher in self._dispatchers.values():
             for request in list(dispatcher.requests):
@@ -219,6 +228,10 @@ class Engine:
                 request.fail(Unavailable(reason, retry_after=1))
             dispatcher.pool.kill()
         return False
+
+    def _note_idle(self) -> None:
+        if not self.admission.requests and not self.answers.used:
+            self._idle.set()
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -1,4 +1,4 @@
-"""Budgets of tokens and bytes: of the whole server, and of each client."""
+"""Budgets of tokens: of the whole server, and of each client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ class Budget:
     the sum can be neither negative nor too low. `on_idle` is called when `used` returns to zero.
     """
 
-    def __init__(self, limit: int | None = None, on_idle: Callable[[], object] = int) -> None:
+    def __init__(
+        self, limit: int | None = None, on_idle: Callable[[], object] | None = None
+    ) -> None:
         self.limit = limit
         self.used = 0
         self.on_idle = on_idle
@@ -42,7 +44,7 @@ class Hold:
         if freed:
             self.left -= freed
             self.budget.used -= freed
-            if not self.budget.used:
+            if not self.budget.used and self.budget.on_idle is not None:
                 self.budget.on_idle()
 
     def release(self) -> None:

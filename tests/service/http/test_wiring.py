@@ -81,7 +81,7 @@ async def test_gauges_are_read_when_the_metrics_are_asked_for() -> None:
     server.receiving.hold(1_000)
     assert gauge("elmo_receiving_bytes") == 1_000
     assert gauge("elmo_queue_sentences") == gauge("elmo_queue_tokens") == 0
-    hold = server.engine.admission.reserve(77)
+    hold = server.engine.answers.hold("me", 77)
     assert gauge("elmo_answer_bytes") == 77
     hold.release()
     await server.engine.stop()

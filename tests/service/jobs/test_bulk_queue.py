@@ -46,12 +46,12 @@ async def answer(queue: BulkQueue, sentences: list[list[str]]) -> None:
     def write(piece: Piece, embedded: Embedded) -> None:
         check(embedded, sentences, ALL)
         size = sum(ALL.size(tokens, INFO.dimension) for tokens in lengths)
-        assert queue.engine.admission.reserved_bytes == size
+        assert queue.engine.answers.used == size
         written.append(piece)
 
     await replace(queue, in_thread=at_once).run([piece], write, done.append)
     assert (written, done) == ([piece], [sum(lengths)])
-    assert not queue.engine.admission.reserved_bytes
+    assert not queue.engine.answers.used
 
 
 @in_virtual_time

@@ -143,10 +143,10 @@ async def test_a_cancelled_job_gives_everything_back(tmp_path: Path) -> None:
             file.create(plan.row_offsets[-1] * queue_of(b).row_bytes)
             work = asyncio.ensure_future(embed(plan, queue_of(b), file, drop))
             await until(lambda: len(b.workers[0].batches) == 1)
-            assert b.engine.admission.reserved_bytes
+            assert b.engine.answers.used
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
         b.workers[0].open()
         await turns()
-        assert b.engine.admission.reserved_bytes == 0
+        assert b.engine.answers.used == 0

@@ -216,20 +216,6 @@ def test_one_clients_quota_is_nobody_elses() -> None:
     admission.admit([7] * 2, 60.0, "me")
 
 
-def test_answers_have_a_limit_together_and_each() -> None:
-    admission = admission_of()
-    held = admission.reserve(600)
-    with pytest.raises(Overloaded):
-        admission.reserve(600)
-    with pytest.raises(TooLarge, match="ELMO_MAX_ANSWER_BYTES"):
-        admission.reserve(1_001)
-    held.release()
-    held.release()
-
-    assert admission.reserved_bytes == 0
-    admission.reserve(1_000)
-
-
 def test_models_share_the_queue_but_not_their_backlogs() -> None:
     limits = Limits(queue_tokens=1_000, answer_bytes=1_000)
     admission = admission_to(limits, slow=FakeBacklog(before=50_000), idle=FakeBacklog())

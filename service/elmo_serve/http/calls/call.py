@@ -128,7 +128,7 @@ class EmbeddingCall:
 
         Raises:
             SentenceFailed: the model failed on a sentence; it points into the body.
-            ServiceError: see `Admission.reserve` and `Engine.embed`.
+            ServiceError: see `ByteHold.add` and `Engine.embed`.
         """
         dimension, engine = model.info.dimension, self.server.engine
         if isinstance(output, list):
@@ -140,14 +140,15 @@ class EmbeddingCall:
             sizes = (output.size(length, dimension) * count for length, count in counts)
         size = sum(sizes)
         reserved = int(size * memory_factor) + more_bytes
-        self._memory.callback(engine.admission.reserve(reserved, model.name).release)
+        client = headers.client(self.scope)
+        self._memory.callback(engine.answers.hold(client, reserved).release)
         try:
             embedded = await engine.embed(
                 texts.sentences,
                 texts.lengths,
                 outputs,
                 self.seconds_left,
-                headers.client(self.scope),
+                client,
                 model.name,
                 trace=self._trace,
             )
