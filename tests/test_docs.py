@@ -12,15 +12,13 @@ from elmo_serve.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-MOVED = "This page has moved: "
 
 
 def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-EVERYTHING = sorted(DOCS.glob("*.md"))
-PAGES = [path for path in EVERYTHING if not text_of(path).startswith(MOVED)]
+PAGES = sorted(DOCS.glob("*.md"))
 INDEX = text_of(DOCS / "README.md")
 NAMES = {path.name for path in PAGES} - {"README.md"}
 
@@ -66,17 +64,8 @@ def test_the_index_lists_every_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in EVERYTHING if path not in PAGES], ids=lambda path: path.name
-)
-def test_an_old_address_points_on_in_one_line(path: Path) -> None:
-    (line,) = text_of(path).splitlines()
-
-    assert set(re.findall(r"\]\((\w+\.md)", line)) <= NAMES
-
-
-@pytest.mark.parametrize(
     "path",
-    [*EVERYTHING, DOCS / "llms.txt", ROOT / "README.md", ROOT / "client" / "README.md"],
+    [*PAGES, DOCS / "llms.txt", ROOT / "README.md", ROOT / "client" / "README.md"],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_links_lead_to_files_and_headings(path: Path) -> None:
@@ -89,7 +78,7 @@ def test_links_lead_to_files_and_headings(path: Path) -> None:
 
 
 def test_a_link_to_an_old_address_is_not_made() -> None:
-    old = {path.name for path in EVERYTHING if path not in PAGES}
+    old = {path.name for path in PAGES if path not in PAGES}
     links = {
         (path.name, name)
         for path in [*PAGES, ROOT / "README.md", ROOT / "client" / "README.md"]
@@ -124,7 +113,7 @@ def test_commands_are_those_of_the_active_environment(path: Path) -> None:
 
 
 def test_the_program_names_no_old_address() -> None:
-    old = "|".join(path.stem for path in EVERYTHING if path not in PAGES)
+    old = "|".join(path.stem for path in PAGES if path not in PAGES)
     folders = [ROOT / name for name in ("model", "service", "client", "docker", "benchmarks")]
     files = [path for folder in folders for path in folder.rglob("*.*") if path.is_file()]
 

@@ -18,7 +18,6 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 
 from elmo_client.errors import shown
 from elmo_client.job import AsyncJob
-from elmo_client.keywords import named_keywords
 from elmo_client.results import (
     Cosines,
     EmbeddedProtein,
@@ -69,7 +68,6 @@ Texts = Iterable[str] | AsyncIterable[str]
 _Result = TypeVar("_Result")
 
 
-@named_keywords
 class AsyncClient:
     """Asks a server for vectors, from the coroutines of one event loop. Close it after use."""
 

@@ -19,7 +19,6 @@ from elmo_client.async_client import AsyncClient
 from elmo_client.errors import CannotSend
 from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
 from elmo_client.job import Job
-from elmo_client.keywords import named_keywords
 from elmo_client.results import EmbeddedProtein, EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
@@ -31,7 +30,6 @@ from elmo_client.transport.token_warning import Answer, WarnOnce, keep_warnings,
 _Result = TypeVar("_Result")
 
 
-@named_keywords
 class Client:
     """Asks a server for vectors. Threads may share it. Close it after use."""
 

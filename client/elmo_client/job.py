@@ -6,7 +6,6 @@ from typing import Any
 
 from elmo_client.errors import CannotSend, FitFailed, shown
 from elmo_client.event_loop_thread import blocking
-from elmo_client.keywords import named_keywords
 from elmo_client.results import Head, JobState
 from elmo_client.transport.requests import path_of
 from elmo_client.transport.responses import MEDIA_TYPE, head_of, json_of, state_of
@@ -16,7 +15,6 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-@named_keywords
 class AsyncJob:
     """A fit, for coroutines. `AsyncClient.fit` returns it."""
 

@@ -23,7 +23,6 @@ from elmo_serve.commands.look import look
 from elmo_serve.commands.models import models
 from elmo_serve.commands.options import sort_options
 from elmo_serve.commands.perplexity import perplexity
-from elmo_serve.commands.removed import removed_command
 from elmo_serve.commands.score import score
 from elmo_serve.commands.seqvec import seqvec
 from elmo_serve.commands.serve import serve
@@ -103,10 +102,3 @@ for _section in SECTIONS.values():
     for _command in _section:
         sort_options(_command)
         main.add_command(_command)
-
-main.add_command(
-    removed_command("plan", "`elmo bench URL --rate N` says how many servers a load needs")
-)
-main.add_command(
-    removed_command("study", "`python -m benchmarks.study`, in a checkout, asks the same questions")
-)

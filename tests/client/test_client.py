@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 
 from elmo_client import (
-    AsyncClient,
     CannotSend,
     Client,
     ElmoEmbedder,
@@ -70,69 +69,7 @@ def test_the_arrays_are_writable(sdk: Client) -> None:
     vectors += 1
 
 
-OPTIONS = "layers, task, mix, pooling, dtype, normalize, word_vectors"
 SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
-    "misspelt": (
-        lambda client: client.embed(SENTENCES, layer="top"),
-        TypeError,
-        "embed has no keyword layer; did you mean layers? There are sentences, " + OPTIONS,
-    ),
-    "misspelt, of texts": (
-        lambda client: client.stream_text(["a"], tokeniser="ptb"),
-        TypeError,
-        "stream_text has no keyword tokeniser; did you mean tokenizer? There are texts, "
-        f"tokenizer, {OPTIONS}",
-    ),
-    "of another library": (
-        lambda client: client.stream(SENTENCES, batch_size=8),
-        TypeError,
-        f"stream has no keyword batch_size; there are sentences, {OPTIONS}",
-    ),
-    "by position": (
-        lambda client: client.embed(SENTENCES, "top"),
-        TypeError,
-        f"embed takes sentences by position; by name: {OPTIONS}",
-    ),
-    "a description by position": (
-        lambda client: client.put_task("mine", [0.5], 1.0),
-        TypeError,
-        "put_task takes name and weights by position; by name: gamma, layer_norm, description",
-    ),
-    "misspelt, of a task": (
-        lambda client: client.put_task("mine", [0.5], gama=1.0),
-        TypeError,
-        "put_task has no keyword gama; did you mean gamma? There are name, weights, gamma",
-    ),
-    "of substitutes": (
-        lambda client: client.substitutes("a b", [1], top=5),
-        TypeError,
-        "substitutes has no keyword top; there are sentence, positions, k, direction, tokenizer",
-    ),
-    "of the client": (
-        lambda client: client.embed([["a"]], model="tiny"),
-        TypeError,
-        "embed has no keyword model; it is one of Client(url, ...)",
-    ),
-    "of a fit": (
-        lambda client: client.fit("mine", [], kind="token", seed=1),
-        TypeError,
-        "fit has no keyword seed; did you mean seeds? There are name, examples, kind, model",
-    ),
-    "without a kind": (
-        lambda client: client.fit("mine", []),
-        TypeError,
-        "fit needs kind; there are name, examples, kind, model",
-    ),
-    "without weights": (
-        lambda client: client.put_task("mine"),
-        TypeError,
-        "put_task needs weights; there are name, weights, gamma, layer_norm, description",
-    ),
-    "without a name and weights": (
-        lambda client: client.put_task(gamma=1.0),
-        TypeError,
-        "put_task needs name and weights; there are",
-    ),
     "a mix without a number": (
         lambda client: client.embed(SENTENCES, mix=[0, float("nan")]),
         CannotSend,
@@ -188,17 +125,6 @@ def test_a_call_that_does_not_fit_says_what_fits(client_of: str, slip: str) -> N
     ):
         call(client)
     assert type(caught.value) is error
-
-
-def test_a_misspelt_option_of_a_client_names_the_near_match() -> None:
-    for client in (Client, AsyncClient):
-        options: dict[str, Any] = {"key": "k"}
-        with pytest.raises(TypeError, match=r"Client has no keyword key; did you mean api_key\?"):
-            client("http://localhost:1", **options)
-        key: Any = "secret"
-        with pytest.raises(TypeError, match=r"Client takes url by position; by name: api_") as told:
-            client("http://localhost:1", key)  # type: ignore[call-arg]
-        assert key not in str(told.value)
 
 
 def test_an_async_iterable_is_for_the_other_client() -> None:

@@ -173,14 +173,6 @@ def test_a_server_has_its_own_files_and_device(
     )
 
 
-def test_an_unknown_keyword_is_named_without_its_value() -> None:
-    with pytest.raises(TypeError) as caught:
-        ElmoEmbedder("http://localhost:1", apikey="secret")  # type: ignore[arg-type]
-
-    message = "ElmoEmbedder has no keyword apikey; there are url, api_key, model"
-    assert str(caught.value) == message
-
-
 def test_a_dead_address_fails_at_once_and_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

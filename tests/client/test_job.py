@@ -107,9 +107,6 @@ def test_wait_takes_a_function_and_no_limit() -> None:
         wrong: Any = 3
         with pytest.raises(CannotSend, match=r"on_progress is 3; expected a function .* no time l"):
             job.wait(wrong)
-        options: Any = {"timeout": 3}
-        with pytest.raises(TypeError, match="wait has no keyword timeout; there are on_progress"):
-            job.wait(**options)
 
 
 def test_what_is_no_job_and_no_head_is_refused() -> None:

@@ -11,7 +11,6 @@ import orjson
 
 from elmo_model.errors import shown
 from elmo_serve.commands.options import Number, api_key_option, json_option, served_model_option
-from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail, show, steps, tell
 from elmo_serve.files.connected import connected
 from elmo_serve.output import MEDIA_TYPES, NAMED
@@ -35,11 +34,6 @@ _POSITIVE = Number(min=0, min_open=True)
     multiple=True,
     metavar="R",
     help="Open loop: R requests/s, Poisson arrivals; latency counts from when each was due.",
-)
-@removed_option(
-    "--find-saturation",
-    "give --clients 64, or --rate several times; the report says how many servers a rate needs",
-    is_flag=True,
 )
 @click.option(
     "--duration", type=_POSITIVE, default=10.0, show_default=True, help="Seconds of each load."
@@ -75,11 +69,6 @@ _POSITIVE = Number(min=0, min_open=True)
     help="Format of the responses.",
 )
 @served_model_option()
-@removed_option(
-    "--reference",
-    "each response is compared with the first one to the same request; a test of the project "
-    "compares with the model",
-)
 @click.option(
     "--tolerance", type=_POSITIVE, help="Largest right difference, by the largest number."
 )
@@ -93,7 +82,6 @@ _POSITIVE = Number(min=0, min_open=True)
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of sentences and arrivals.")
 @api_key_option()
-@removed_option("--key", "it is --api-key now")
 @json_option()
 def bench(url: str, as_json: bool, **values: Any) -> None:
     """Measure the speed of a server, and check its vectors.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from elmo_serve.commands.foreign_options import foreign_option
 from elmo_serve.commands.options import (
     DEFAULT_MODEL,
     MODEL_OR_SERVERS,
@@ -21,7 +22,6 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail
 from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
@@ -35,8 +35,6 @@ BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
 _LAYOUT: Final = "name a --layout, such as seqvec"
-_ALLENNLP: Final = "is an option of `allennlp elmo`"
-_MANYLANGS: Final = "is an option of ELMoForManyLangs"
 _GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
 
 
@@ -154,19 +152,23 @@ def _layer(_context: click.Context, _option: click.Parameter, value: int | None)
     help="Append the static word vectors of FILE; with --server `append`: those of the server.",
 )
 @model_option(MODEL_OR_SERVERS)
-@removed_option("--output_layer", "-1 is --average, -2 is --all, k is --layer k", why=_MANYLANGS)
-@removed_option(
+@foreign_option(
+    "--output_layer", "-1 is --average, -2 is --all, k is --layer k", of="ELMoForManyLangs"
+)
+@foreign_option(
     "--output_format",
     "hdf5 is --format elmoformanylangs, txt elmoformanylangs-text",
-    why=_MANYLANGS,
+    of="ELMoForManyLangs",
 )
-@removed_option("--input_format", "plain is --input-format tab, conll conllu", why=_MANYLANGS)
-@removed_option("--gpu", "0 is --device cuda:0", why=_MANYLANGS)
-@removed_option("--output_prefix", "OUTPUT is the name of the file", why=_MANYLANGS)
-@removed_option("--options-file", _PAIR, why=_ALLENNLP)
-@removed_option("--weight-file", _PAIR, why=_ALLENNLP)
-@removed_option(
-    "--cuda-device", "--device cuda:0 is the first GPU, --device cpu is -1", why=_ALLENNLP
+@foreign_option(
+    "--input_format", "plain is --input-format tab, conll conllu", of="ELMoForManyLangs"
+)
+@foreign_option("--gpu", "0 is --device cuda:0", of="ELMoForManyLangs")
+@foreign_option("--output_prefix", "OUTPUT is the name of the file", of="ELMoForManyLangs")
+@foreign_option("--options-file", _PAIR, of="`allennlp elmo`")
+@foreign_option("--weight-file", _PAIR, of="`allennlp elmo`")
+@foreign_option(
+    "--cuda-device", "--device cuda:0 is the first GPU, --device cpu is -1", of="`allennlp elmo`"
 )
 @server_option("Compute on this server, not in this process.")
 @api_key_option()

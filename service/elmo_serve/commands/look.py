@@ -24,7 +24,6 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail, show, steps, tell
 from elmo_serve.files.connected import connected
 
@@ -37,7 +36,6 @@ _PATIENCE_SECONDS = 5.0
 @model_option(MODEL_OR_SERVERS)
 @server_option()
 @api_key_option()
-@removed_option("--key", "it is --api-key now")
 @tokenizer_option()
 @click.option("--raw", is_flag=True, help="Do not subtract the mean of each layer.")
 @click.option("--svg", type=Path, metavar="FILE", help="Write the picture, as SVG.")

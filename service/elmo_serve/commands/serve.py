@@ -10,7 +10,6 @@ import click
 
 from elmo_model.files.system_calls import let_threads_sleep
 from elmo_serve.commands.options import is_given
-from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail
 
 _NEGATIVE: Final = re.compile(r"^(--[a-z-]+=)?(?=-[0-9.])")
@@ -33,7 +32,6 @@ class _SettingsCommand(click.Command):
 
 
 @click.command(cls=_SettingsCommand, context_settings={"allow_extra_args": True})
-@removed_option("--workers", "it is --workers-per-device", why="is no option")
 @click.pass_context
 def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.

@@ -20,31 +20,24 @@ from elmo_serve.models.cache import DownloadError, cache_settings, with_cache
 from elmo_serve.models.fetching import locate
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
-from elmo_serve.settings.text import REMOVED, allowed, default, from_strings, without_removed
+from elmo_serve.settings.text import allowed, default, from_strings
 from elmo_serve.tasks.folder import open_folder
 from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"
 """The key that the commands send to a server."""
-_FORMER: Final = {"devices": ["--devices"]}  # means the same for one more release
 
 
 @functools.cache
 def options() -> Sequence[click.Option]:
-    """Return an option for each setting; those of removed settings are hidden."""
-    found = [
-        click.Option(
-            [option(name)], envvar=variable(name), is_flag=False, flag_value="true", hidden=True
-        )
-        for name in REMOVED
-    ]
+    """Return an option for each setting."""
+    found = []
     for name, field in Settings.model_fields.items():
         usual = default(name)
-        # A flag also takes a value for one more release: `--offline true`.
         is_flag = field.annotation is bool
         found.append(
             click.Option(
-                [name, option(name), *_FORMER.get(name, [])],
+                [name, option(name)],
                 envvar=variable(name),
                 show_envvar=True,
                 is_flag=False,
@@ -67,13 +60,12 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     """
     _warn_of_misspelt_variables()
     called = {name: option(name) if name in given else variable(name) for name in values}
-    settable = without_removed(values, called, tell)
-    empty = [name for name in given if not (settable.get(name, "value") or "").strip()]
+    empty = [name for name in given if not (values.get(name, "value") or "").strip()]
     if empty:
         raise SettingsError(
             *(f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
         )
-    settings = from_strings(settable, called)
+    settings = from_strings(values, called)
     for name in ("tasks", "cache", "scratch"):
         if (folder := getattr(settings, name)) is not None:
             open_folder(folder, called[name])

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from elmo_serve.settings import Settings, SettingsError, variable
-from elmo_serve.settings.text import REMOVED, from_strings, without_removed
-
-_log = logging.getLogger(__name__)
-
-_REMOVED: Final = {
-    "http_replicas": "each replica answers HTTP itself; set min_replicas and max_replicas",
-    "models_per_replica": "each replica holds all models; deploy an application for each model to "
-    "place them apart",
-    "metrics_seconds": "each replica reports its tokens every 2 seconds; leave it out",
-}
-"""Arguments of the last release that are gone, and what replaces them."""
+from elmo_serve.settings.text import from_strings
 
 
 class RayOptions(BaseModel):
@@ -61,20 +49,16 @@ def parse(
     A setting that is not given is taken from `environment`, as by `elmo serve`.
 
     Raises:
-        SettingsError: a name is unknown or was removed, or a value is not allowed.
+        SettingsError: a name is unknown, or a value is not allowed.
     """
-    if removed := [name for name in _REMOVED if name in arguments]:
-        raise SettingsError(*(f"{name} was removed: {_REMOVED[name]}" for name in removed))
     own = {name: value for name, value in arguments.items() if name in RayOptions.model_fields}
     given = {name: str(value) for name, value in arguments.items() if name not in own}
-    names = (*Settings.model_fields, *REMOVED)
-    values = {name: environment.get(variable(name)) for name in names}
+    values = {name: environment.get(variable(name)) for name in Settings.model_fields}
     if given.keys() & {"model", "models"}:  # an argument for one replaces both variables
         values = {name: value for name, value in values.items() if name not in ("model", "models")}
     called = {name: name for name in given}
-    values = without_removed({**values, **given}, called, _log.warning)
     try:
-        return from_strings(values, called), RayOptions.model_validate(own)
+        return from_strings({**values, **given}, called), RayOptions.model_validate(own)
     except ValidationError as error:
         faults = error.errors(include_url=False)
         raise SettingsError(

@@ -39,8 +39,6 @@ _VERSION: Final = 1
 MANIFEST: Final = "_manifest.json"
 """Readers of a folder of Parquet leave out names that begin so: pyarrow, Spark, Dask."""
 
-_FORMER_MANIFEST: Final = "manifest.jsonl"
-
 
 def begun(output: Path) -> Mapping[str, Any]:
     """Return the run that OUTPUT, a file or a folder, was begun with; empty for none."""
@@ -195,9 +193,7 @@ def folder_of_parts(
         raise FileError(f"the corpus has a file or folder {MANIFEST}, the name of the manifest")
     folder.mkdir(parents=True, exist_ok=True)
     if not path.exists() and any(folder.iterdir()):
-        former = (folder / _FORMER_MANIFEST).exists()
-        why = "was begun by an earlier release" if former else f"is not empty and has no {MANIFEST}"
-        raise FileError(f"{folder} {why}; name another folder")
+        raise FileError(f"{folder} is not empty and has no {MANIFEST}; name another folder")
     entry = {"version": _VERSION, "run": dict(run), "parts": dict(parts), "ending": ending}
     wanted = json.dumps(entry, ensure_ascii=False, indent=1).encode() + b"\n"
     with path.open("a+b", buffering=0) as file:

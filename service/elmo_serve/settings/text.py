@@ -5,7 +5,7 @@ reads the environment, lets an option win and shows both in the help, and the re
 call a setting by the name that the user gave it, would be as long.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import ValidationError
@@ -13,13 +13,6 @@ from pydantic.fields import FieldInfo
 
 from elmo_model.errors import shown
 from elmo_serve.settings import Settings, SettingsError, option, variable
-
-REMOVED: Final[Mapping[str, str]] = {
-    "cuda_graphs": "CUDA graphs were removed: no GPU had ever run them; leave it out",
-    "worker": "workers are always processes; leave it out",
-}
-"""Settings of the last release that are gone, by field name, and the line about each. Remove an
-entry after the release that follows its own removal."""
 
 _SECRET: Final = frozenset({"api_keys"})
 
@@ -54,20 +47,6 @@ def from_strings(
     if refusals:
         raise SettingsError(*refusals.values())
     return settings
-
-
-def without_removed(
-    values: Mapping[str, str | None], called: Mapping[str, str], tell: Callable[[str], object]
-) -> dict[str, str | None]:
-    """Return settings, strings by field name, without those in `REMOVED`.
-
-    `tell` is called with one line for each of them that has a value. `called` is as in
-    `from_strings`.
-    """
-    for name, reason in REMOVED.items():
-        if (values.get(name) or "").strip():
-            tell(f"{called.get(name, variable(name))}: {reason}")
-    return {name: text for name, text in values.items() if name not in REMOVED}
 
 
 def default(name: str) -> str | None:

@@ -1,7 +1,5 @@
 """Models by name or path; the one with random weights is the same every time."""
 
-import importlib
-
 import pytest
 import torch
 
@@ -33,11 +31,6 @@ def test_an_unknown_name_is_explained(opening: object) -> None:
         opening("nglish")
     with pytest.raises(CheckpointError, match=r"is fetched by `elmo download 5\.5b`"):
         opening("5.5B")
-
-
-def test_the_old_module_names_the_new_one() -> None:
-    with pytest.raises(ImportError, match=r"import elmo_model\.models\.opening"):
-        importlib.import_module("elmo_model.pretrained")
 
 
 def test_it_has_the_published_small_shape_and_fixed_weights() -> None:

@@ -91,7 +91,6 @@ def test_an_option_without_a_value_stops_the_start(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--workers", "2"), "--workers is no option: it is --workers-per-device"),
         (("english",), "english is no option; a model is named by --model"),
         (("--port", "8000", "small"), "small is no option; a model is named by --model"),
     ],
@@ -161,28 +160,6 @@ def test_the_key_of_a_client_is_not_taken_for_that_of_a_server() -> None:
     assert told == (
         "elmo: ELMO_API_KEY is the key that a client sends; the server's keys are ELMO_API_KEYS"
     )
-
-
-def test_a_removed_setting_is_named_with_what_happened_and_does_not_stop_the_start() -> None:
-    told = "CUDA graphs were removed: no GPU had ever run them; leave it out"
-
-    for arguments, value, called in (
-        ([], "true", "ELMO_CUDA_GRAPHS"),
-        ([], "false", "ELMO_CUDA_GRAPHS"),
-        (["--cuda-graphs"], "", "--cuda-graphs"),
-        (["--cuda-graphs=false"], "true", "--cuda-graphs"),
-    ):
-        result = elmo("serve", *arguments, "--port=x", ELMO_CUDA_GRAPHS=value)
-
-        removed, port = result.stderr.splitlines()
-        assert removed == f"elmo: {called}: {told}"
-        assert port.startswith("elmo: --port='x'")
-
-    assert elmo("serve", "--worker=thread", "--port=x").stderr.splitlines()[0] == (
-        "elmo: --worker: workers are always processes; leave it out"
-    )
-    assert "CUDA" not in elmo("serve", "--port=x", ELMO_CUDA_GRAPHS="").stderr
-    assert "graphs" not in elmo("serve", "--help").output
 
 
 def test_threads_of_workers_sleep_soon_unless_the_user_says_when(
