@@ -11,9 +11,10 @@ import httpx
 from ray import serve
 
 from elmo_client import AsyncClient, ElmoError
-from elmo_serve.distributed.ray_serve import DEPLOYMENT, app
 from elmo_serve.load_test.phase import Phase
 from elmo_serve.load_test.run import Send
+from elmo_serve.ray_serve import Embeddings, deployment
+from elmo_serve.settings.text import from_strings
 from tests.support.answers import Answers, sentences
 from tests.support.load import Load
 from tests.support.ray_cluster import until
@@ -24,7 +25,9 @@ GROUP = 12  # sentences of one request
 
 
 @contextmanager
-def served(folder: Path, route_prefix: str = "/", **arguments: object) -> Iterator[str]:
+def served(
+    folder: Path, route_prefix: str = "/", num_replicas: int = 1, **arguments: object
+) -> Iterator[str]:
     """Serve on the cluster, and return the address; Ray waits until each replica is ready."""
     port = free_port()
     serve.start(http_options={"host": "127.0.0.1", "port": port}, proxy_location="HeadOnly")
@@ -34,7 +37,9 @@ def served(folder: Path, route_prefix: str = "/", **arguments: object) -> Iterat
     given = {name: str(value) for name, value in settings.items()}
     url = f"http://127.0.0.1:{port}{route_prefix.rstrip('/')}"
     try:
-        serve.run(app(given), name="elmo", route_prefix=route_prefix)
+        wanted = from_strings(given)
+        replicas = deployment(wanted).options(num_replicas=num_replicas)
+        serve.run(replicas.bind(wanted), name="elmo", route_prefix=route_prefix)
         # Ray's proxy learns of the application a moment later.
         until(lambda: httpx.get(f"{url}/health/ready", timeout=30).status_code == 200)
         yield url
@@ -44,7 +49,7 @@ def served(folder: Path, route_prefix: str = "/", **arguments: object) -> Iterat
 
 def running_replicas() -> int:
     """Return how many replicas take requests."""
-    states = serve.status().applications["elmo"].deployments[DEPLOYMENT].replica_states
+    states = serve.status().applications["elmo"].deployments[Embeddings.__name__].replica_states
     return int(states.get("RUNNING", 0))
 
 

@@ -35,7 +35,7 @@ BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
 _LAYOUT: Final = "name a --layout, such as seqvec"
-_GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
+_GO_WITH: Final = {"api_key": "server", "batch_size": "carry_state"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,6 @@ class Options:
     precision: str
     force: bool
     part_sentences: int | None
-    ray: str | None
-    actors: int | None
     protein: bool
     upper: bool | None
     unknown: Unknown
@@ -83,7 +81,7 @@ class Options:
     @property
     def has_parts(self) -> bool:
         """Whether the command line asks for parts."""
-        return self.ray is not None or self.part_sentences is not None
+        return self.part_sentences is not None
 
     @property
     def is_fasta(self) -> bool:
@@ -204,13 +202,6 @@ def _layer(_context: click.Context, _option: click.Parameter, value: int | None)
     type=click.IntRange(min=1),
     help="Sentences of a part, in a folder of parts. Default: 2000.",
 )
-@click.option(
-    "--ray",
-    metavar="ADDRESS",
-    help="Compute the parts on a cluster of Ray: auto, host:port, or local for a new one on this "
-    "machine.",
-)
-@click.option("--actors", type=click.IntRange(min=1), help="With --ray: the most models at once.")
 @click.option("--protein", is_flag=True, help="FASTA: one vector, the mean over the residues.")
 @click.option(
     "--upper/--no-upper",
@@ -275,8 +266,6 @@ def _check(options: Options) -> None:
             "--part-sentences of a folder of parts",
             code=2,
         )
-    if options.ray is not None:
-        _check_ray(options)
     for name, needed in _GO_WITH.items():
         if not getattr(options, needed):
             refuse_given(f"has no effect without --{needed.replace('_', '-')}", name)
@@ -322,7 +311,7 @@ def _check_proteins(options: Options) -> None:
     if options.layout is None:
         return
     if options.has_parts:
-        fail(f"{name} is one file: leave out --ray and --part-sentences", code=2)
+        fail(f"{name} is one file: leave out --part-sentences", code=2)
     if options.layout == "bio_embeddings" and options.layers:
         fail("bio_embeddings holds all layers and their sum: name no other layers", code=2)
 
@@ -339,9 +328,3 @@ def _check_folder(options: Options) -> None:
         fail(f"{output} ends like a file, and the OUTPUT of parts is a folder: name one", code=2)
     if Path(output).resolve().is_relative_to(Path(source).resolve()):
         fail(f"OUTPUT lies in INPUT, {source}: its parts would be read as text", code=2)
-
-
-def _check_ray(options: Options) -> None:
-    refuse_given("does not go with --ray", "server", "word_vectors")
-    if options.device.startswith("cuda:"):
-        fail("--device is auto, cpu or cuda with --ray, which gives each actor a GPU", code=2)

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -18,15 +17,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from elmo_model.errors import counted
-from elmo_model.models.catalogue import path_fault, published_model
-from elmo_model.steps import OnStep
 from elmo_model.text.tokenizers import raw_note
 from elmo_serve.commands.options import DEFAULT_MODEL, model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.folder import PART_SENTENCES, FolderRun, PartWriter
-from elmo_serve.files.inputs import INPUTS, TABLES, FileError, Rules, input_format
+from elmo_serve.files.inputs import INPUTS, TABLES, Rules, input_format
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
@@ -39,7 +36,6 @@ from elmo_serve.files.vectors import Source
 
 if TYPE_CHECKING:
     from elmo_serve.commands.embed import Options
-    from elmo_serve.models.cache import CacheSettings
 
 _TABS_FROM: Final = 1_000  # lines in which TABs are looked for
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
@@ -148,28 +144,9 @@ def _to_folder(options: Options) -> Report:
     )
     for name in job.corpus.files[:1]:
         _tell_of_raw(job.corpus.text(name), options)
-    with steps() as step:
-        if options.ray is not None:
-            return _on_ray(job, options.ray, options, step)
-        with _opened(options, run) as source:
-            writer = PartWriter(job, source)
-            return job.run(source.info, writer.attempts, step, force=options.force)
-
-
-def _on_ray(job: FolderRun, address: str, options: Options, step: OnStep) -> Report:
-    if importlib.util.find_spec("ray") is None:
-        raise FileError("--ray needs Ray, which is not installed: pip install 'elmo-serve[ray]'")
-    from elmo_serve.distributed.ray_data import Actors, cluster, embed_folder
-
-    with cluster(address) as resources:
-        actors = Actors(most=options.actors, gpus=gpus_of(options.device, resources))
-        return embed_folder(job, actors, step, force=options.force)
-
-
-def gpus_of(device: str, resources: Mapping[str, float]) -> float:
-    """Return the GPUs of an actor on a cluster with these resources; `auto` takes one if any is."""
-    wants = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
-    return 1.0 if wants else 0.0
+    with steps() as step, _opened(options, run) as source:
+        writer = PartWriter(job, source)
+        return job.run(source.info, writer.attempts, step, force=options.force)
 
 
 def _embed_options(options: Options, form: str) -> EmbedOptions:
@@ -190,7 +167,6 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         layers=options.layers[0] if options.layers else usual,
         output_format=form,
         model=_model(options),
-        cache=_cache_for_ray(options),
         server=options.server,
         api_key=options.api_key,
         device=options.device,
@@ -224,20 +200,7 @@ def _model(options: Options) -> str | None:
     """Return the name or the path of the model, for the process that computes."""
     if options.server:
         return model_of_server()
-    if options.ray is None:
-        return resolve_model(options.model)
-    # Another process may have another working folder.
-    is_path = path_fault(options.model) is None
-    return str(Path(options.model).resolve()) if is_path else options.model
-
-
-def _cache_for_ray(options: Options) -> CacheSettings | None:
-    """Return the cache of the machines of a cluster, for a published model."""
-    if options.ray is None or published_model(options.model) is None:
-        return None
-    from elmo_serve.models.cache import cache_of_environment
-
-    return cache_of_environment()
+    return resolve_model(options.model)
 
 
 def _tell_of_ending(output: str, layout: str) -> None:

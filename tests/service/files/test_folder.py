@@ -132,10 +132,6 @@ def test_a_server_may_compute_the_parts(job: FolderRun, tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--carry-state"], "--carry-state goes with one file"),
-        (["--actors", "3"], "--actors has no effect without --ray"),
-        (["--ray", "local", "--server", "http://localhost:1"], "--server does not go with --ray"),
-        (["--ray", "local", "--word-vectors", "x.txt"], "--word-vectors does not go with --ray"),
-        (["--ray", "local", "--device", "cuda:1"], "--device is auto, cpu or cuda with --ray"),
     ],
 )
 def test_options_that_do_not_go_with_parts_are_refused(
@@ -163,7 +159,7 @@ def test_streams_and_files_are_no_folders(job: FolderRun, tmp_path: Path) -> Non
         line = refused(job.root, tmp_path / name, "--top", code=2)
         assert f"{name} ends like a file, and the OUTPUT of parts is a folder: name one" in line
         assert not (tmp_path / name).exists()
-    assert "not standard input" in refused("-", tmp_path, "--top", "--ray", "local", code=2)
+    assert "not standard input" in refused("-", tmp_path, "--top", "--part-sentences", 5, code=2)
     line = refused(text, tmp_path, "--top", "--format", "npz", code=2)
     assert f"{tmp_path} is a folder and {text} a file" in line
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from elmo_model.models.opening import open_model
-from elmo_serve.distributed.table_embedder import TableEmbedder
 from elmo_serve.models.cache import DownloadError
 from elmo_serve.output import SelectionError
+from elmo_serve.table_embedder import TableEmbedder
 from tests.support.embedding_runs import close, layers_of, sentences_of
 from tests.support.servers import SMALL
 
@@ -95,6 +95,31 @@ def test_dask_maps_it_over_partitions() -> None:
     expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
     for vectors, layers in zip(found["vectors"], expected, strict=True):
         close(np.asarray(vectors), layers[-1].mean(0))
+
+
+@pytest.mark.scale
+@pytest.mark.filterwarnings("ignore")
+def test_ray_data_maps_it_over_batches() -> None:
+    """As docs/files.md shows it."""
+    ray = pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        rows = ray.data.from_items(
+            [{"number": number, "tokens": SENTENCES[number]} for number in range(20)]
+        )
+        found = rows.map_batches(
+            TableEmbedder,
+            fn_constructor_kwargs={"model": str(SMALL), "layers": "top", "pooling": "mean"},
+            batch_format="pyarrow",
+            batch_size=6,
+            concurrency=2,
+        ).take_all()
+    finally:
+        ray.shutdown()
+
+    expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
+    for row in found:
+        close(np.asarray(row["vectors"], np.float32), expected[row["number"]][-1].mean(0))
 
 
 def embed_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

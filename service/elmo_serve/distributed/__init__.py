@@ -1,1 +1,0 @@
-"""The service on a cluster of Ray: an optional dependency, `pip install 'elmo-serve[ray]'`."""
