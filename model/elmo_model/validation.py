@@ -29,6 +29,9 @@ _WORDS: Final = {
 MAX_SIZE: Final = 1 << 20
 """The largest size of any kind: far above every published one, far below an integer overflow."""
 
+_MAX_ROWS: Final = 1 << 31
+"""The most rows of a table of words, of which there may be millions."""
+
 
 def rule(expected: str) -> WrapValidator:
     """Return what makes one rule of all the constraints of a type, in words that messages show."""
@@ -46,6 +49,9 @@ _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 Size = Annotated[
     int, Field(strict=True, ge=1, le=MAX_SIZE), rule(f"a whole number from 1 to {MAX_SIZE:,}")
+]
+Rows = Annotated[
+    int, Field(strict=True, ge=1, le=_MAX_ROWS), rule(f"a whole number from 1 to {_MAX_ROWS:,}")
 ]
 Count = Annotated[
     int, Field(strict=True, ge=0, le=MAX_SIZE), rule(f"a whole number from 0 to {MAX_SIZE:,}")

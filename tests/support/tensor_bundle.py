@@ -53,7 +53,7 @@ def write_bundle(
     for number, content in enumerate(data):
         Path(f"{prefix}.data-{number:05d}-of-{shards:05d}").write_bytes(content)
     index = Path(f"{prefix}.index")
-    index.write_bytes(_table(pairs, block_entries, compression))
+    index.write_bytes(table(pairs, block_entries, compression))
     return index
 
 
@@ -63,7 +63,8 @@ def masked(content: bytes) -> int:
     return (((value >> 15) | (value << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _table(pairs: list[tuple[bytes, bytes]], entries: int, compression: int) -> bytes:
+def table(pairs: list[tuple[bytes, bytes]], entries: int = 7, compression: int = 0) -> bytes:
+    """Return a table of LevelDB, with `entries` pairs a block."""
     out, handles = b"", []
     for start in range(0, len(pairs), entries):
         block = pairs[start : start + entries]

@@ -5,12 +5,13 @@ only one that ends in `.pth` (AllenNLP 0.9, `elmo_token_embedder_multilang.py`; 
 2019).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import allennlp, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource, Source, files_at, only
+from elmo_model.checkpoints.source import Source, files_at, in_folder, only
 from elmo_model.network.task import Task
 
 NAME = "aligned"
@@ -26,7 +27,7 @@ def recognises(path: Path) -> bool:
     source, files = _files_at(path)
     if not _matrices(files) or (source.path != path and not pickles.is_pickle(path)):
         return False
-    beside = source.files()
+    beside = source.files
     return any(map(allennlp.is_options, beside)) and any(f.endswith(".hdf5") for f in beside)
 
 
@@ -55,12 +56,12 @@ def read(path: Path) -> Checkpoint:
     )
 
 
-def _files_at(path: Path) -> tuple[Source, list[str]]:
+def _files_at(path: Path) -> tuple[Source, Sequence[str]]:
     if path.name.endswith(_ENDING) and not path.is_dir():  # torch writes it as a zip
-        return FolderSource(path.parent), [path.name]
+        return in_folder(path.parent), [path.name]
     return files_at(path)
 
 
-def _matrices(files: list[str]) -> list[str]:
+def _matrices(files: Sequence[str]) -> list[str]:
     found = [file for file in files if file.endswith(_ENDING)]
     return [file for file in found if PurePosixPath(file).name == "align.pth"] or found

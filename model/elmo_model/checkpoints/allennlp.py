@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
-from elmo_model.checkpoints.source import FilesSource, FolderSource, Source, source_at
+from elmo_model.checkpoints.source import Source, in_folder, source_at
 from elmo_model.files.atomic import replacing, write_bytes
 from elmo_model.models.catalogue import options_of_weights
 from elmo_model.network.config import ElmoConfig
@@ -36,7 +36,7 @@ def recognises(path: Path) -> bool:
     """Return whether a file of the pair is at `path`, or in the folder or zip at `path`."""
     source = source_at(path)
     if source is not None:
-        return any(is_options(file) or _is_weights(file) for file in source.files())
+        return any(is_options(file) or _is_weights(file) for file in source.files)
     return hdf5.is_hdf5(path) or is_options(path.name)
 
 
@@ -58,7 +58,7 @@ def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
     if hdf5.is_hdf5(options_file):
         raise CheckpointError(f"{options_file}: holds HDF5, expected an options file, then weights")
     paths = str(options_file.absolute()), str(weights_file.absolute())
-    source = FilesSource(options_file.absolute().parent, paths)
+    source = in_folder(options_file.absolute().parent, paths)
     return _read_pair(PublishedPair(source, *paths))
 
 
@@ -200,28 +200,27 @@ def find(path: Path) -> PublishedPair:
     source = source_at(path)
     if source is not None:
         return pair_in(source)
-    folder = FolderSource(path.parent)
+    beside = in_folder(path.parent)
     if is_options(path.name):
         prefix = _prefix(path.name)
-        same_prefix = [file for file in folder.files() if file.startswith(prefix)]
-        return PublishedPair(folder, path.name, _weights_among(folder, same_prefix))
+        same_prefix = [file for file in beside.files if file.startswith(prefix)]
+        return PublishedPair(beside, path.name, _weights_among(beside, same_prefix))
     # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
     partner = path.name.partition("weights")[0] + "options.json"
-    if "weights" in path.name and (folder.path / partner).is_file():
-        return PublishedPair(folder, partner, path.name)
-    files = folder.files()
-    beside = _options_among(folder, files) if any(map(is_options, files)) else ""
-    return PublishedPair(folder, beside, path.name)
+    if "weights" in path.name and partner in beside.files:
+        return PublishedPair(beside, partner, path.name)
+    named = _options_among(beside, beside.files) if any(map(is_options, beside.files)) else ""
+    return PublishedPair(beside, named, path.name)
 
 
 def options_in(source: Source) -> str:
     """Return the one options file of a source."""
-    return _options_among(source, source.files())
+    return _options_among(source, source.files)
 
 
 def pair_in(source: Source, without: str | None = None) -> PublishedPair:
     """Return the pair among the files of a source, one of which may be left out."""
-    files = [file for file in source.files() if file != without]
+    files = [file for file in source.files if file != without]
     alone = any(map(_is_weights, files)) and not any(map(is_options, files))
     named = "" if alone else _options_among(source, files)
     return PublishedPair(source, named, _weights_among(source, files))

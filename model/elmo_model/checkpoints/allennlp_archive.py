@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
-from elmo_model.checkpoints import allennlp, options, pickles, tars
+from elmo_model.checkpoints import allennlp, options, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.source import FolderSource, MemorySource, Source, json_object, only
+from elmo_model.checkpoints.source import Source, in_folder, is_tar, json_object, only, tarred
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.task import Task
@@ -38,9 +38,8 @@ _GENERIC_NAMES = ("model", "weights", "best")  # file names that do not name the
 def recognises(path: Path) -> bool:
     """Return whether `path` is a gzipped tar, a file of torch, or a folder with `weights.th`."""
     if path.is_dir():
-        files = FolderSource(path).files()
-        return any(name in files for name in _WEIGHTS)
-    return tars.is_tar(path) or pickles.is_pickle(path)
+        return any(name in in_folder(path).files for name in _WEIGHTS)
+    return is_tar(path) or pickles.is_pickle(path)
 
 
 def read(path: Path) -> Checkpoint:
@@ -102,17 +101,16 @@ def _decode(
 
 def _open(path: Path) -> tuple[Source, str, str]:
     """Return the files of an archive or folder, those of the weights, and the model's name."""
-    if not path.is_dir() and tars.is_tar(path):
-        files = tars.read(path, lambda name: name in _WEIGHTS or _is_document(name))
-        archive = MemorySource(path, files)
+    if not path.is_dir() and is_tar(path):
+        archive = tarred(path, lambda name: name in _WEIGHTS or _is_document(name))
         return archive, _weights_in(archive), _named(path.name, path.parent)
-    folder = FolderSource(path if path.is_dir() else path.parent)
-    file = _weights_in(folder) if path.is_dir() else path.name
-    return folder, file, _named(file, folder.path)
+    source = in_folder(path if path.is_dir() else path.parent)
+    file = _weights_in(source) if path.is_dir() else path.name
+    return source, file, _named(file, source.path)
 
 
 def _weights_in(source: Source) -> str:
-    file = next((name for name in _WEIGHTS if name in source.files()), None)
+    file = next((name for name in _WEIGHTS if name in source.files), None)
     if file is None:
         raise CheckpointError(
             f"{source.path}: holds no {' or '.join(_WEIGHTS)}, expected the weights of a model of "
@@ -127,9 +125,9 @@ def _is_document(name: str) -> bool:
     return archived or name in _CONFIGS or allennlp.is_options(name)
 
 
-def _named(file: str, folder: Path) -> str:
+def _named(file: str, parent: Path) -> str:
     stem = file.split(".", maxsplit=1)[0]
-    return folder.resolve().name if stem in _GENERIC_NAMES else stem
+    return parent.resolve().name if stem in _GENERIC_NAMES else stem
 
 
 # The state dict.
@@ -202,7 +200,7 @@ def _training(source: Source) -> Mapping[str, Any]:
     From AllenNLP 1.0 on it need not name its options file (`elmo_token_embedder.py`).
     """
     for name in _CONFIGS:
-        if name in source.files():
+        if name in source.files:
             values = json_object(source.label(name), source.read(name, _MAX_JSON))
             found = list(_objects(values))
             named = [each for each in found if "options_file" in each]
@@ -224,7 +222,7 @@ def _objects(value: Any, depth: int = 50) -> Iterator[Mapping[str, Any]]:
 
 def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile | None:
     """Return the options file in the archive or folder; None if there is none."""
-    documents = list(filter(_is_document, source.files()))
+    documents = list(filter(_is_document, source.files))
     found = [name for name in documents if name.endswith("options_file")]
     if not found:
         named = PurePosixPath(str(training.get("options_file", ""))).name

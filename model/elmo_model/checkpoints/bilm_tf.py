@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from elmo_model.checkpoints import allennlp, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.source import Source, files_at, only
+from elmo_model.checkpoints.source import Source, files_at, only, source_at
 
 NAME = "bilm-tf"
 
@@ -17,9 +17,9 @@ _PATH = re.compile(r'^\s*model_checkpoint_path:\s*"([^"]*)"', re.MULTILINE)
 _KEPT = re.compile(r"(?:.*/)?(char_embed|embedding|CNN(?:_high_\d+|_proj)?/[Wb]_\w+)")
 # It renames the LSTMs: lm/RNN_0/rnn/multi_rnn_cell/cell_1/lstm_cell/projection/kernel becomes
 # RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/W_P_0. A model of one layer has no cell_0 in its names.
+# The expression matches what follows the last "RNN_".
 _LSTM = re.compile(
-    r"(?:.*/)?RNN_([01])/(.*/)?(?:lstm_cell|LSTMCell)/"
-    r"(projection/kernel|kernel|bias|W_P_0|W_0|B)"
+    r"([01])/(.*/)?(?:lstm_cell|LSTMCell)/(projection/kernel|kernel|bias|W_P_0|W_0|B)"
 )
 _CELL = re.compile(r"(?:^|/)[Cc]ell_?(\d+)/")
 _PARTS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
@@ -30,11 +30,11 @@ def recognises(path: Path) -> bool:
 
     An HDF5 file is the dump of the checkpoint, and makes the folder a published pair.
     """
-    source, files = files_at(path)
-    if source.path != path:
+    source = source_at(path)
+    if source is None:
         return path.name.endswith(_ENDING) and leveldb_table.is_table(path)
-    has_dump = any(file.endswith(".hdf5") for file in files)
-    return any(file.endswith(_ENDING) for file in files) and not has_dump
+    has_dump = any(file.endswith(".hdf5") for file in source.files)
+    return any(file.endswith(_ENDING) for file in source.files) and not has_dump
 
 
 def read(path: Path) -> Checkpoint:
@@ -72,7 +72,8 @@ def _published_name(name: str) -> str | None:
         return None
     if kept := _KEPT.fullmatch(name):
         return kept[1]
-    if lstm := _LSTM.fullmatch(name):
+    scope, _, rest = name.rpartition("RNN_")
+    if (not scope or scope.endswith("/")) and (lstm := _LSTM.fullmatch(rest)):
         direction, between, part = lstm.groups()
         number = _CELL.search(between or "")
         cell = f"Cell{number[1] if number else 0}/LSTMCell"

@@ -14,7 +14,7 @@ from torch import Tensor
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.options import Clip, OptionsFile
 from elmo_model.checkpoints.pickles import read_state
-from elmo_model.checkpoints.source import FolderSource, Source, json_object, only, source_at
+from elmo_model.checkpoints.source import Source, json_object, only, source_at
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.errors import shown
 from elmo_model.network.config import (
@@ -66,7 +66,7 @@ def recognises(path: Path) -> bool:
     source = source_at(_place(path))
     if source is None:
         return False
-    return any(PurePosixPath(file).name in _OWN for file in source.files())
+    return any(PurePosixPath(file).name in _OWN for file in source.files)
 
 
 def _place(path: Path) -> Path:
@@ -90,7 +90,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _file(source: Source, name: str) -> str:
-    found = [file for file in source.files() if PurePosixPath(file).name == name]
+    found = [file for file in source.files if PurePosixPath(file).name == name]
     return only(source, found, name, f"one {name}")
 
 
@@ -122,8 +122,8 @@ def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
 def _is_there(source: Source, file: str) -> bool:
     """Return whether a file exists in the folder of the model or below, never above."""
     parts = PurePosixPath(file)
-    if not isinstance(source, FolderSource) or parts.is_absolute() or ".." in parts.parts:
-        return file in source.files()
+    if not source.is_folder or parts.is_absolute() or ".." in parts.parts:
+        return file in source.files
     return (source.path / file).is_file()
 
 

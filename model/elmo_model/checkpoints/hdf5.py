@@ -14,6 +14,7 @@ from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import MAX_RATIO, Source, head
 from elmo_model.files.hdf5_writer import hdf5_writer
 
+_MAX_DEPTH = 32  # groups above a dataset; more take time that grows with their cube
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
@@ -32,6 +33,10 @@ def datasets(source: Source, file: str) -> Iterator[Arrays]:
     found: dict[str, h5py.Dataset] = {}
 
     def collect(name: str, item: object) -> None:
+        if name.count("/") >= _MAX_DEPTH:
+            raise CheckpointError(
+                f"{label}: {name[:64]}... is below {_MAX_DEPTH} groups, expected fewer"
+            )
         if isinstance(item, h5py.Dataset):
             found[name] = item
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import google_crc32c
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.source import MAX_ENTRIES
 
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER = 48  # bytes
 _TRAILER = 5  # bytes after a block: its compression and its checksum
+_MAX_KEY = 4096  # bytes
 _COMPRESSIONS = {1: "snappy", 2: "zlib"}
 _MASK = 0xA282EAD8
 
@@ -29,19 +31,27 @@ def is_table(path: Path) -> bool:
 
 
 def pairs(label: str, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a table.
+    """Yield the keys and values of a table: at most MAX_ENTRIES, whose keys have up to 4 KiB.
 
-    Raises ValueError or IndexError for a damaged table, CheckpointError, which begins with `label`,
-    for a compressed one.
+    Raises ValueError or IndexError for a damaged or larger table, CheckpointError, which begins
+    with `label`, for a compressed one.
     """
     footer = content[-_FOOTER:]
     if len(footer) < _FOOTER or footer[-len(_MAGIC) :] != _MAGIC:
         raise ValueError("it does not end as a table does")
     _, position = _handle(footer, 0)  # the block of statistics, which is empty
     index, _ = _handle(footer, position)
+    size = count = 0
     for _, value in _block(label, content, index):
         handle, _ = _handle(value, 0)
-        yield from _block(label, content, handle)
+        size += handle[1]
+        if size > len(content):
+            raise ValueError("its blocks overlap")
+        for pair in _block(label, content, handle):
+            count += 1
+            if count > MAX_ENTRIES:
+                raise ValueError(f"it has more than {MAX_ENTRIES:,} pairs")
+            yield pair
 
 
 def _block(label: str, content: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, bytes]]:
@@ -67,6 +77,8 @@ def _block(label: str, content: bytes, handle: tuple[int, int]) -> Iterator[tupl
         length, position = varint(block, position)
         if shared > len(key) or position + rest + length > end:
             raise ValueError("a pair reaches beyond its block")
+        if shared + rest > _MAX_KEY:  # the prefix takes no room in the file
+            raise ValueError(f"a key has more than {_MAX_KEY:,} bytes")
         key = key[:shared] + block[position : position + rest]
         position += rest
         yield key, block[position : position + length]

@@ -113,5 +113,5 @@ def _refuse_bombs(stream: BinaryIO, label: str) -> None:
         return
     with open_zip(stream, label) as archive:
         for entry in archive.infolist():
-            refuse_bomb(entry, f"{label}: {entry.filename}")
+            refuse_bomb(archive, entry, f"{label}: {entry.filename}")
     stream.seek(0)

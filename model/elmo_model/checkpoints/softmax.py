@@ -18,7 +18,7 @@ from torch import Tensor
 from elmo_model.checkpoints import allennlp, bilm_tf, hdf5, native, tensor_bundle, vocabulary_file
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.checkpoints.source import Source, in_folder, source_at
 from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
@@ -120,13 +120,13 @@ def find(model: Path) -> StoredSoftmax | None:
     own = model / native.RUN_FILE if model.is_dir() else model
     if (beside := own.with_suffix(ENDING)).is_file():
         return _native(beside)
-    source = source_at(model) or FolderSource(model.parent)
+    source = source_at(model) or in_folder(model.parent)
     if not vocabulary_file.has_one(source):
         return None
     if bilm_tf.recognises(model):
         return _in_bundle(model)
     prefix = "" if source.path == model else model.name.partition("weights")[0]
-    files = [file for file in source.files() if file.endswith(allennlp.SOFTMAX)]
+    files = [file for file in source.files if file.endswith(allennlp.SOFTMAX)]
     found = [file for file in files if PurePosixPath(file).name.startswith(prefix)]
     return _in_hdf5(source, found[0]) if len(found) == 1 else None
 
@@ -139,7 +139,7 @@ def open_file(path: Path) -> StoredSoftmax:
     if not path.exists():
         raise CheckpointError(f"{path}: does not exist, expected a file with a softmax")
     if path.is_file() and hdf5.is_hdf5(path):
-        return _in_hdf5(FolderSource(path.parent), path.name)
+        return _in_hdf5(in_folder(path.parent), path.name)
     if path.is_file() and native.recognises(path):
         return _native(path)
     found = _in_bundle(path) if bilm_tf.recognises(path) else find(path)

@@ -1,15 +1,17 @@
-"""Where the files of a checkpoint lie: in a folder, a zip or memory. One interface, bounded reads.
+"""The files of a checkpoint in a folder, a zip or a tar: one type, three makers, bounded reads.
 
 No archive is unpacked to a path, so names in an archive cannot reach other files.
 """
 
+import gzip
 import io
 import json
 import lzma
+import os
+import tarfile
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,6 +20,9 @@ from typing import Any, BinaryIO, Protocol
 from elmo_model.checkpoints.checkpoint import CheckpointError
 
 ZIP_MAGIC = b"PK\x03\x04"
+_GZIP_MAGIC = b"\x1f\x8b"
+_TAR_HEADER = 512  # bytes
+_PIECE = 1 << 20  # bytes that are read at once
 
 MAX_RATIO = 100
 """Unpacked size over packed size above which an archive is refused as a decompression bomb.
@@ -28,173 +33,144 @@ memory.
 MAX_ENTRIES = 10_000
 """Entries of an archive above which it is refused; a greater value only costs time."""
 
-# zipfile raises RuntimeError for an encrypted entry, NotImplementedError for an unknown
-# compression, UnicodeDecodeError for a name that is flagged as UTF-8 and is not.
-_ZIP_ERRORS = (
+# zipfile raises RuntimeError for an encrypted entry, UnicodeDecodeError for a name that is flagged
+# as UTF-8 and is not.
+_ERRORS = (
     zipfile.BadZipFile,
+    tarfile.TarError,
     zlib.error,
     lzma.LZMAError,
     OSError,
     EOFError,
     RuntimeError,
-    NotImplementedError,
     UnicodeDecodeError,
 )
 
+# zipfile unpacks 4 KiB of the other kinds at once, whatever that gives: gigabytes of bzip2.
+_KINDS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+
+
+class Readable(Protocol):
+    """A binary stream."""
+
+    def read(self, size: int, /) -> bytes: ...
+
 
 @dataclass(frozen=True, slots=True)
-class Source(ABC):
-    """Files by their names; `path` is that of the folder or archive."""
+class Source:
+    """Files by their names, sorted. `path` is that of the folder or archive, `name` the model's.
+
+    Made by `in_folder`, `zipped` and `tarred`.
+    """
 
     path: Path
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name of the folder, or of the archive without its ending."""
-
-    @abstractmethod
-    def files(self) -> list[str]:
-        """Return the names of the files, sorted."""
+    name: str
+    files: tuple[str, ...]
+    is_folder: bool
+    _opener: Callable[[str], AbstractContextManager[BinaryIO]]
 
     def label(self, file: str) -> str:
         """Return the name of a file for messages."""
-        return f"{self.path}:{file}"
+        return str(self.path / file) if self.is_folder else f"{self.path}:{file}"
 
     def read(self, file: str, limit: int) -> bytes:
         """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
         with self.open(file) as stream:
             return bounded(stream, self.label(file), limit)
 
-    @abstractmethod
-    def open(self, file: str) -> AbstractContextManager[BinaryIO]:
-        """Open a large file as a seekable stream."""
-
-
-class FolderSource(Source):
-    """The files directly in a folder."""
-
-    @property
-    def name(self) -> str:
-        return self.path.resolve().name
-
-    def files(self) -> list[str]:
-        try:
-            return sorted(entry.name for entry in self.path.iterdir() if entry.is_file())
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
-
-    def label(self, file: str) -> str:
-        return str(self.path / file)
-
-    def read(self, file: str, limit: int) -> bytes:
-        try:
-            return super().read(file, limit)
-        except OSError as error:
-            raise _unreadable(self.path / file, error) from error
-
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        try:
-            stream = (self.path / file).open("rb")
-        except OSError as error:
-            raise _unreadable(self.path / file, error) from error
-        with stream:
+        """Open a large file as a seekable stream. Raises CheckpointError where it is missing."""
+        if not self.is_folder and file not in self.files:
+            raise CheckpointError(
+                f"{self.label(file)}: does not exist, expected it with the other files"
+            )
+        with self._opener(file) as stream:
             yield stream
 
 
-@dataclass(frozen=True, slots=True)
-class FilesSource(FolderSource):
-    """Files given by absolute path, in any folders; `path` is the folder of the first."""
+def in_folder(path: Path, files: Iterable[str] | None = None) -> Source:
+    """Return the files directly in a folder, or chosen ones, which may have absolute paths.
 
-    chosen: tuple[str, ...]
-
-    def files(self) -> list[str]:
-        return sorted(self.chosen)
-
-
-class ZipSource(Source):
-    """The files of a zip archive, by their paths in it, without the shadow entries of macOS."""
-
-    @property
-    def name(self) -> str:
-        return self.path.stem
-
-    def files(self) -> list[str]:
-        with open_zip(self.path, str(self.path)) as archive:
-            # A damaged archive may have an entry without a name, which `is_dir` cannot take.
-            named = [entry for entry in archive.infolist() if entry.filename]
-            entries = [entry.filename for entry in named if not entry.is_dir()]
-        return sorted(entry for entry in entries if "__MACOSX" not in PurePosixPath(entry).parts)
-
-    def read(self, file: str, limit: int) -> bytes:
-        with open_zip(self.path, str(self.path)) as archive:
-            return self._read(archive, file, limit)
+    Raises CheckpointError for a folder that cannot be listed.
+    """
 
     @contextmanager
-    def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open an entry, read into memory."""
-        with open_zip(self.path, str(self.path)) as archive:
-            try:
-                entry = archive.getinfo(file)
-            except KeyError:
-                raise _missing(self.label(file)) from None
-            refuse_bomb(entry, self.label(file))
-            content = self._read(archive, file, entry.file_size)
+    def opener(file: str) -> Iterator[BinaryIO]:
+        with _readable(str(path / file)):
+            stream = (path / file).open("rb")
+        with stream:
+            yield stream
+
+    if files is None:
+        with _readable(str(path)), os.scandir(path) as entries:
+            files = [entry.name for entry in entries if entry.is_file()]
+    return Source(path, path.resolve().name, _sorted(files), True, opener)
+
+
+def zipped(path: Path) -> Source:
+    """Return the files of a zip archive by their paths in it. Each is opened in memory.
+
+    Raises CheckpointError for a damaged archive.
+    """
+
+    @contextmanager
+    def opener(file: str) -> Iterator[BinaryIO]:
+        label = f"{path}:{file}"
+        with open_zip(path, str(path)) as archive:
+            entry = archive.getinfo(file)
+            refuse_bomb(archive, entry, label)
+            with _readable(label), archive.open(entry) as stream:
+                content = bounded(stream, label, entry.file_size)
         yield io.BytesIO(content)
 
-    def _read(self, archive: zipfile.ZipFile, file: str, limit: int) -> bytes:
-        try:
-            with archive.open(file) as stream:
-                return bounded(stream, self.label(file), limit)
-        except KeyError:
-            raise _missing(self.label(file)) from None
-        except _ZIP_ERRORS as error:
-            raise CheckpointError(f"{self.label(file)}: cannot be unpacked: {error}") from error
+    with open_zip(path, str(path)) as archive:
+        # A damaged archive may have an entry without a name, which `is_dir` cannot take.
+        named = [entry for entry in archive.infolist() if entry.filename]
+        files = [entry.filename for entry in named if not entry.is_dir()]
+    return Source(path, path.stem, _sorted(files), False, opener)
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySource(Source):
-    """Files of an archive that was read into memory, by name."""
+def tarred(path: Path, wanted: Callable[[str], bool]) -> Source:
+    """Return the regular files of a gzipped tar whose paths are `wanted`, read into memory.
 
-    contents: Mapping[str, bytes]
-
-    @property
-    def name(self) -> str:
-        return self.path.name.split(".")[0]
-
-    def files(self) -> list[str]:
-        return sorted(self.contents)
+    The last of two files with one path counts. Raises CheckpointError for a damaged archive, and
+    for one that unpacks to more than MAX_RATIO times its size.
+    """
+    with _readable(str(path)):
+        contents = {
+            name: bounded(file, f"{path}:{name}", limit)
+            for name, file, limit in _members(path)
+            if wanted(name)
+        }
 
     @contextmanager
-    def open(self, file: str) -> Iterator[BinaryIO]:
-        if file not in self.contents:
-            raise _missing(self.label(file))
-        yield io.BytesIO(self.contents[file])
+    def opener(file: str) -> Iterator[BinaryIO]:
+        yield io.BytesIO(contents[file])
+
+    return Source(path, path.name.split(".")[0], _sorted(contents), False, opener)
 
 
 def source_at(path: Path) -> Source | None:
     """Return the files of a folder or zip; None if `path` is another kind of file."""
     if path.is_dir():
-        return FolderSource(path)
-    return ZipSource(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
+        return in_folder(path)
+    return zipped(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
 
 
-def files_at(path: Path) -> tuple[Source, list[str]]:
+def files_at(path: Path) -> tuple[Source, Sequence[str]]:
     """Return the files of a folder or zip and their names, or one file by its name."""
     source = source_at(path)
     if source is None:
-        return FolderSource(path.parent), [path.name]
-    return source, source.files()
+        return in_folder(path.parent), [path.name]
+    return source, source.files
 
 
 @contextmanager
 def open_zip(file: Path | BinaryIO, label: str) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive. Raises CheckpointError, which begins with `label`, for a damaged one."""
-    try:
+    with _readable(label):
         archive = zipfile.ZipFile(file)
-    except _ZIP_ERRORS as error:
-        raise CheckpointError(f"{label}: is not a readable zip: {error}") from error
     with archive:
         if len(archive.infolist()) > MAX_ENTRIES:
             raise CheckpointError(
@@ -204,36 +180,98 @@ def open_zip(file: Path | BinaryIO, label: str) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
-def refuse_bomb(entry: zipfile.ZipInfo, label: str) -> None:
-    """Raise CheckpointError for an entry that would unpack to far more bytes than it has."""
-    if entry.file_size > MAX_RATIO * max(entry.compress_size, 1):
+def refuse_bomb(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, label: str) -> None:
+    """Raise CheckpointError for an entry that would unpack to far more bytes than it has.
+
+    The directory of the archive may overstate these, but not beyond the size of the archive.
+    """
+    if entry.compress_type not in _KINDS:
         raise CheckpointError(
-            f"{label}: unpacks to {entry.file_size:,} bytes from "
-            f"{entry.compress_size:,}, expected at most {MAX_RATIO} times as many"
+            f"{label}: is compressed by method {entry.compress_type}, expected stored or deflated"
         )
+    assert archive.fp is not None, "the archive is open"
+    packed = min(entry.compress_size, archive.fp.seek(0, io.SEEK_END))
+    if entry.file_size > MAX_RATIO * max(packed, 1):
+        raise CheckpointError(
+            f"{label}: unpacks to {entry.file_size:,} bytes from {packed:,}, "
+            f"expected at most {MAX_RATIO} times as many"
+        )
+
+
+def is_tar(path: Path) -> bool:
+    """Return whether a file begins as gzipped tar archives do."""
+    if head(path, len(_GZIP_MAGIC)) != _GZIP_MAGIC:
+        return False
+    try:
+        with gzip.open(path) as stream:
+            return stream.read(_TAR_HEADER)[257:262] == b"ustar"
+    except _ERRORS:
+        return False
+
+
+def tar_names(path: Path) -> Iterator[str]:
+    """Yield the paths of the regular files; a caller that stops early unpacks no more.
+
+    Raises CheckpointError as `tarred` does.
+    """
+    with _readable(str(path)):
+        yield from (name for name, _, _ in _members(path))
+
+
+def _members(path: Path) -> Iterator[tuple[str, Readable, int]]:
+    """Yield the path of each regular file, a stream that ends with the next one, and its size."""
+    limit = MAX_RATIO * max(path.stat().st_size, _TAR_HEADER)
+    with gzip.open(path) as stream:
+        counted = _Counted(stream, str(path), limit)
+        with tarfile.open(fileobj=counted, mode="r|") as archive:
+            for number, member in enumerate(archive):
+                if number >= MAX_ENTRIES:
+                    raise CheckpointError(
+                        f"{path}: has more entries than expected, at most {MAX_ENTRIES:,}"
+                    )
+                name = str(PurePosixPath(member.name))
+                if member.issparse():  # its holes take no bytes of the archive
+                    raise CheckpointError(f"{path}:{name}: is sparse, expected all of its bytes")
+                file = archive.extractfile(member) if member.isreg() else None
+                if file is not None:
+                    yield name, file, member.size
+
+
+class _Counted(io.RawIOBase):
+    """A stream that raises CheckpointError after `limit` bytes, against decompression bombs."""
+
+    def __init__(self, stream: Readable, label: str, limit: int) -> None:
+        self._stream, self._label, self._limit, self._left = stream, label, limit, limit
+
+    def read(self, size: int = -1, /) -> bytes:
+        content = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(content)
+        if self._left < 0:
+            raise CheckpointError(
+                f"{self._label}: unpacks to more than {self._limit:,} bytes, "
+                f"expected at most {MAX_RATIO} times its size"
+            )
+        return content
+
+
+def bounded(stream: Readable, label: str, limit: int) -> bytes:
+    """Return the rest of a stream.
+
+    Raises CheckpointError if it is damaged, or has more than `limit` bytes.
+    """
+    content = io.BytesIO()
+    with _readable(label):
+        while piece := stream.read(min(_PIECE, limit + 1 - content.tell())):
+            content.write(piece)
+    if content.tell() > limit:
+        raise CheckpointError(f"{label}: is larger than expected, at most {limit:,} bytes")
+    return content.getvalue()
 
 
 def head(path: Path, size: int) -> bytes:
     """Return the first `size` bytes of a file. Raises CheckpointError if it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(size)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-class Readable(Protocol):
-    """A binary stream."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-def bounded(stream: Readable, label: str, limit: int) -> bytes:
-    """Return the rest of a stream. Raises CheckpointError if it is more than `limit` bytes."""
-    content = stream.read(limit + 1)
-    if len(content) > limit:
-        raise CheckpointError(f"{label}: is larger than expected, at most {limit:,} bytes")
-    return content
+    with _readable(str(path)), path.open("rb") as stream:
+        return stream.read(size)
 
 
 def json_object(label: str, content: bytes | str) -> dict[str, Any]:
@@ -258,9 +296,20 @@ def only(source: Source, found: Sequence[str], wanted: str, expected: str) -> st
     return found[0]
 
 
-def _missing(label: str) -> CheckpointError:
-    return CheckpointError(f"{label}: does not exist, expected it with the other files")
+def _sorted(files: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(file for file in files if not _is_shadow(PurePosixPath(file))))
 
 
-def _unreadable(path: Path, error: OSError) -> CheckpointError:
-    return CheckpointError(f"{path}: cannot be read: {error.strerror or error}")
+def _is_shadow(path: PurePosixPath) -> bool:
+    """Tell whether macOS wrote a file beside another one: below `__MACOSX` in a zip, or `._x`."""
+    return "__MACOSX" in path.parts or path.name.startswith("._")
+
+
+@contextmanager
+def _readable(label: str) -> Iterator[None]:
+    """Translate the errors of files and archives into CheckpointError."""
+    try:
+        yield
+    except _ERRORS as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{label}: cannot be read: {reason}") from error

@@ -22,6 +22,7 @@ from elmo_model.errors import shown
 ENDING = ".index"
 
 _MAX_INDEX = 64 << 20  # bytes
+_MAX_AXES = 8
 _FLOAT = 1  # DT_FLOAT in TensorFlow's types.proto
 _TYPES = {2: "float64", 3: "int32", 9: "int64", 14: "bfloat16", 19: "float16", 7: "string"}
 
@@ -81,7 +82,7 @@ class _Bundle:
         file = f"{self._prefix}.data-{number:05d}-of-{self._shards:05d}"
         label = self._source.label(file)
         if number not in self._open:
-            if file not in self._source.files():
+            if file not in self._source.files:
                 raise CheckpointError(f"{label}: does not exist, expected the data with the index")
             self._open[number] = self._streams.enter_context(self._source.open(file))
         return self._open[number], label
@@ -130,6 +131,8 @@ def _entry(content: bytes) -> BundleEntry:
     for field, value in _fields(content):
         if field == 2 and isinstance(value, bytes):
             shape = tuple(_dimension(each) for number, each in _fields(value) if number == 2)
+            if len(shape) > _MAX_AXES:
+                raise ValueError(f"an array has {len(shape):,} axes")
         elif field == 7:
             sliced = True
         elif isinstance(value, int):

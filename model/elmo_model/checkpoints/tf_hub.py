@@ -6,10 +6,10 @@ characters a token are assumed to be those of the published models, from which m
 
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import layout, options, tars, tensor_bundle
+from elmo_model.checkpoints import layout, options, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource, MemorySource, Source
+from elmo_model.checkpoints.source import Source, in_folder, is_tar, only, tar_names, tarred
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.task import Task
 from elmo_model.text.alphabets import Utf8Alphabet
@@ -29,35 +29,36 @@ def recognises(path: Path) -> bool:
         return (path / "variables" / _INDEX).is_file() or (
             path.name == "variables" and (path / _INDEX).is_file()
         )
-    return tars.is_tar(path) and _holds_variables(path)
+    return is_tar(path) and _holds_variables(path)
 
 
 def read(path: Path) -> Checkpoint:
     """Read the module at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source = _source(path)
-    with tensor_bundle.open_bundle(source, _INDEX) as bundle:
+    found = [file for file in source.files if PurePosixPath(file).name == _INDEX]
+    index = only(source, found, _INDEX, f"one {_INDEX}")
+    with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = variables_of(bundle)
         config = options.config_of(_options_of_shapes(arrays), arrays.shapes)
         tensors = layout.decode(arrays, config, "in the other variables")
         layout.refuse_unexpected(arrays, config, "in the other variables")
         tasks = _tasks(bundle, config)
     note = f"{bundle.label}: has no options; {options.ASSUMED}"
-    folder = path.parent if path.name == "variables" else path
-    name = folder.resolve().name.split(".tar")[0].removesuffix(".tgz")
+    module = path.parent if path.name == "variables" else path
+    name = module.resolve().name.split(".tar")[0].removesuffix(".tgz")
     alphabet = Utf8Alphabet(config.char_cnn.max_characters if config.char_cnn else 0)
     return Checkpoint(name, NAME, config, alphabet, tensors, tasks, (note,))
 
 
 def _source(path: Path) -> Source:
     if path.is_dir():
-        return FolderSource(path if path.name == "variables" else path / "variables")
-    files = tars.read(path, lambda name: PurePosixPath(name).parent.name == "variables")
-    return MemorySource(path, {PurePosixPath(name).name: data for name, data in files.items()})
+        return in_folder(path if path.name == "variables" else path / "variables")
+    return tarred(path, lambda name: PurePosixPath(name).parent.name == "variables")
 
 
 def _holds_variables(path: Path) -> bool:
     """Return whether the tar is a module, decided by the first telling name in it."""
-    for name in map(PurePosixPath, tars.names(path)):
+    for name in map(PurePosixPath, tar_names(path)):
         if name.parent.name == "variables":
             return True
         if name.name in _NOT_A_MODULE:

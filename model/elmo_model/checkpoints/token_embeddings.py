@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elmo_model.checkpoints import allennlp, hdf5, layout, options
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.checkpoints.source import Source, in_folder, source_at
 
 NAME = "token-embeddings"
 
@@ -21,13 +21,13 @@ def recognises(path: Path) -> bool:
     source = source_at(path)
     if source is not None:
         return _table_in(source) is not None
-    return hdf5.is_hdf5(path) and _is_table(FolderSource(path.parent), path.name)
+    return hdf5.is_hdf5(path) and _is_table(in_folder(path.parent), path.name)
 
 
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete."""
     archive = source_at(path)
-    source: Source = FolderSource(path.parent) if archive is None else archive
+    source: Source = in_folder(path.parent) if archive is None else archive
     file = path.name if archive is None else _table_in(source)
     assert file is not None, "`recognises` accepts nothing else"
     pair = allennlp.pair_in(source, without=file)
@@ -43,7 +43,7 @@ def read(path: Path) -> Checkpoint:
 
 def _table_in(source: Source) -> str | None:
     """Return the one file of token vectors; None if there is none, or no pair with it."""
-    files = [file for file in source.files() if file.endswith(".hdf5")]
+    files = [file for file in source.files if file.endswith(".hdf5")]
     if len(files) < 2:
         return None
     # Files named like the weights are not opened: in a zip they would be unpacked for nothing.

@@ -13,6 +13,7 @@ from elmo_model.validation import (
     Filters,
     Flag,
     Number,
+    Rows,
     Size,
     checked_dataclass,
     rule,
@@ -98,7 +99,7 @@ class WordsConfig:
     `projection` a linear map takes this, or the row alone, to the token vector.
     """
 
-    count: Size
+    count: Rows
     width: Size
     projection: Flag
 

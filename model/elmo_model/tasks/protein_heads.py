@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import relu
 
 from elmo_model.checkpoints import pickles
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.state_dict import Stored
 
 STRUCTURES: Final = {"DSSP3": "HEC", "DSSP8": "GHIBESTC", "disorder": "-X"}
@@ -83,7 +83,7 @@ def read_head(head: HeadT, path: Path) -> HeadT:
     Raises CheckpointError for one of another network.
     """
     label = str(path)
-    with FolderSource(path.parent).open(path.name) as stream:
+    with in_folder(path.parent, [path.name]).open(path.name) as stream:
         values = pickles.read(stream, label)
     if isinstance(values, Mapping):
         values = values.get("state_dict", values)

@@ -5,14 +5,18 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from elmo_model.errors import ElmoError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 COMPRESSIONS = tuple(_OPENERS)
 """The endings of compressed files."""
+
+MAX_LINE = 1 << 24
+"""The longest line in bytes. With a greater value a file without line ends fills more memory."""
 
 _EXPECTED = "expected UTF-8, as `iconv -f ENCODING -t UTF-8` writes it"
 
@@ -27,26 +31,47 @@ def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, st
     """Yield the number, from 1, the bytes and the text of each line, without its end.
 
     Suffixes .gz, .xz and .bz2 mean compression. The first line begins at byte `offset` of the
-    content, uncompressed. Lines end at newlines alone. A byte order mark at the start of the file
-    is left out. Raises TextError, with the number of the line, for a file that is missing, damaged
-    or not UTF-8, or that holds NUL. The message starts with the path.
+    content, uncompressed. Raises TextError, which begins with the path, for a file that is missing,
+    and as `lines_in` does.
     """
     opener = _OPENERS.get(path.suffix, open)
+    try:
+        with opener(path, "rb") as stream:
+            stream.seek(offset)
+            yield from lines_in(stream, str(path), has_mark=not offset)
+    except _DAMAGED as error:
+        raise _unreadable(str(path), error) from error
+
+
+def lines_in(
+    stream: BinaryIO, name: str, *, has_mark: bool = True
+) -> Iterator[tuple[int, bytes, str]]:
+    """Yield the number, from 1, the bytes and the text of each line of a stream, without its end.
+
+    Lines end at newlines alone. A byte order mark at the start is left out, unless `has_mark` is
+    false.
+    Raises TextError, with `name` and the number of the line, for a stream that is damaged or not
+    UTF-8, that holds NUL, or a line of more than MAX_LINE bytes.
+    """
     number = 0
     try:
-        with opener(path, "rb") as lines:
-            lines.seek(offset)
-            for number, line in enumerate(lines, 1):
-                if b"\0" in line:
-                    raise TextError(f"{path}:{number}: has NUL, as UTF-16 does; {_EXPECTED}")
-                encoding = "utf-8-sig" if number == 1 and not offset else "utf-8"
-                yield number, line, line.decode(encoding).rstrip("\r\n")
+        for number, line in enumerate(iter(partial(stream.readline, MAX_LINE + 1), b""), 1):
+            if len(line) > MAX_LINE:
+                raise TextError(
+                    f"{name}:{number}: is longer than expected, at most {MAX_LINE:,} bytes"
+                )
+            if b"\0" in line:
+                raise TextError(f"{name}:{number}: has NUL, as UTF-16 does; {_EXPECTED}")
+            encoding = "utf-8-sig" if number == 1 and has_mark else "utf-8"
+            yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise TextError(f"{path}:{number}: is not UTF-8: {error.reason}; {_EXPECTED}") from error
+        raise TextError(f"{name}:{number}: is not UTF-8: {error.reason}; {_EXPECTED}") from error
     except _DAMAGED as error:
-        place = f"{path}, after line {number}" if number else str(path)
-        reason = getattr(error, "strerror", None) or error
-        raise TextError(f"{place}: cannot be read: {reason}") from error
+        raise _unreadable(f"{name}, after line {number}" if number else name, error) from error
+
+
+def _unreadable(place: str, error: Exception) -> TextError:
+    return TextError(f"{place}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def lines_of(path: Path) -> Iterator[str]:

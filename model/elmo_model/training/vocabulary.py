@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.vocabulary_file import words_of
 from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
@@ -43,7 +43,7 @@ class Vocabulary(WordVocabulary):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a vocabulary file, plain or gzipped. Raises CheckpointError and AlphabetError."""
-        words = tuple(words_of(FolderSource(path.parent), path.name))
+        words = tuple(words_of(in_folder(path.parent, [path.name]), path.name))
         if len(set(words)) < len(words):
             twice = next(word for word, count in Counter(words).items() if count > 1)
             raise AlphabetError(f"{path}: holds {shown(twice)} twice, expected each word once")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from elmo_model.models.catalogue import (
     published_model,
     tokenization,
 )
-from elmo_model.text.files import TextError, numbered_lines
+from elmo_model.text.files import lines_in, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import PlainText, json_option, model_option, tokenizer_option
@@ -82,11 +81,5 @@ def split_lines(name: str, split: Tokenize) -> Iterator[tuple[str, Tokenized]]:
 
 def _lines(name: str) -> Iterator[str]:
     """Yield the lines as `elmo embed` reads them, those of standard input at once."""
-    if name != "-":
-        yield from (line for _, _, line in numbered_lines(Path(name)))
-        return
-    stream = io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig", newline="\n")
-    try:
-        yield from (line.rstrip("\r\n") for line in stream)
-    except UnicodeDecodeError as error:
-        raise TextError(f"{name} is not UTF-8: {error}") from error
+    lines = lines_in(sys.stdin.buffer, name) if name == "-" else numbered_lines(Path(name))
+    return (line for _, _, line in lines)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError, allennlp, elmoformanylangs, load, save
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Lexicon
 from tests.support import golden
@@ -187,7 +187,7 @@ def test_the_released_settings_are_assumed_with_a_note(folder: Path) -> None:
     """Without the tensors of such a model, which has 300 MB."""
     (folder / "cnn_tiny.json").unlink()
     set_config(folder, config_path="/somewhere/cnn_50_100_512_4096_sample.json")
-    source = FolderSource(folder)
+    source = in_folder(folder)
     settings, label, (note,) = elmoformanylangs._settings(source)
     config, _ = elmoformanylangs._described(source, settings, label, {})
     assert config.lstm.cell == 4096 and config.lstm.projection == 512

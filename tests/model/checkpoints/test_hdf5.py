@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from elmo_model.checkpoints import CheckpointError, hdf5
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 
 
 def test_written_arrays_are_read_back(tmp_path: Path) -> None:
     arrays = {"a": np.ones((2, 3), np.float32), "group/b": np.zeros(0, np.float32)}
     hdf5.write(tmp_path / "a.hdf5", arrays)
 
-    with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
+    with hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found:
         assert set(found.shapes) == arrays.keys()
         for name, array in arrays.items():
             assert found.shapes[name] == array.shape
@@ -25,7 +25,7 @@ def test_written_arrays_are_read_back(tmp_path: Path) -> None:
 def test_another_type_is_refused(tmp_path: Path) -> None:
     hdf5.write(tmp_path / "a.hdf5", {"a": np.ones(2, np.float64), "b": np.ones(2, np.int32)})
 
-    with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
+    with hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found:
         for name, kind in (("a", "float64"), ("b", "int32")):
             with pytest.raises(
                 CheckpointError, match=f"{name} is of type {kind}, expected float32"
@@ -37,7 +37,7 @@ def test_a_huge_shape_without_bytes_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file.create_dataset("a", shape=(1 << 40,), chunks=(1 << 10,), dtype="f4")
 
-    with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
+    with hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found:
         assert found.shapes["a"] == (1 << 40,)
         with pytest.raises(CheckpointError, match="a stores 0 bytes in this file, expected 4,398"):
             found.numbers("a")
@@ -50,7 +50,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
 
     with (
         pytest.raises(CheckpointError, match=r"a\.hdf5: is not a whole HDF5 file"),
-        hdf5.datasets(FolderSource(tmp_path), "a.hdf5"),
+        hdf5.datasets(in_folder(tmp_path), "a.hdf5"),
     ):
         pass
 
@@ -60,7 +60,7 @@ def test_an_error_of_the_caller_is_its_own(tmp_path: Path, error: type[Exception
     hdf5.write(tmp_path / "a.hdf5", {"a": np.ones(2, np.float32)})
     with (
         pytest.raises(error, match="of the caller"),
-        hdf5.datasets(FolderSource(tmp_path), "a.hdf5"),
+        hdf5.datasets(in_folder(tmp_path), "a.hdf5"),
     ):
         raise error("of the caller")
 
@@ -73,7 +73,7 @@ def test_damage_is_named_while_a_dataset_is_read(tmp_path: Path) -> None:
     content[place : place + 64] = bytes(64)
     (tmp_path / "a.hdf5").write_bytes(content)
     with (
-        hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found,
+        hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found,
         pytest.raises(CheckpointError, match=r"a\.hdf5: is not a whole HDF5 file"),
     ):
         found.numbers("a")

@@ -11,7 +11,7 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError, load
 from elmo_model.checkpoints.pickles import is_pickle, read, read_matrix, state_of
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 
 
 class Payload:
@@ -96,7 +96,7 @@ def test_a_matrix_is_a_tensor_or_an_array(tmp_path: Path, dtype: str, is_array: 
     matrix = np.arange(6).reshape(2, 3).astype(dtype)
     torch.save(matrix if is_array else torch.from_numpy(matrix), tmp_path / "align.pth")
 
-    found = read_matrix(FolderSource(tmp_path), "align.pth")
+    found = read_matrix(in_folder(tmp_path), "align.pth")
 
     assert found.dtype == torch.float32
     np.testing.assert_array_equal(found.numpy(), matrix)
@@ -109,4 +109,4 @@ def test_another_value_is_no_matrix(tmp_path: Path, value: object) -> None:
     torch.save(value, tmp_path / "align.pth")
 
     with pytest.raises(CheckpointError, match="expected a matrix of real numbers"):
-        read_matrix(FolderSource(tmp_path), "align.pth")
+        read_matrix(in_folder(tmp_path), "align.pth")

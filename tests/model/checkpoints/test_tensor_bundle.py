@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.tensor_bundle import open_bundle
 from tests.support.checkpoints import write_pair
 from tests.support.tensor_bundle import variables, write_bundle
@@ -17,7 +17,7 @@ def test_arrays_are_read_from_their_shards(tmp_path: Path, shards: int) -> None:
     arrays = {f"a{n}": np.random.default_rng(n).random((n, 2)).astype("f4") for n in range(5)}
     index = write_bundle(tmp_path / "model", arrays, shards=shards)
 
-    with open_bundle(FolderSource(tmp_path), index.name) as bundle:
+    with open_bundle(in_folder(tmp_path), index.name) as bundle:
         assert sorted(bundle.shapes) == sorted(arrays)
         for name, array in arrays.items():
             assert bundle.shapes[name] == array.shape
@@ -26,7 +26,7 @@ def test_arrays_are_read_from_their_shards(tmp_path: Path, shards: int) -> None:
 
 def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
     index = write_bundle(tmp_path / "model.ckpt-7", variables(write_pair(tmp_path / "pair")))
-    whole, source = index.read_bytes(), FolderSource(tmp_path)
+    whole, source = index.read_bytes(), in_folder(tmp_path)
     with open_bundle(source, index.name) as bundle:
         shapes = bundle.shapes
         arrays = {name: bundle.numbers(name) for name in shapes if name != "global_step"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.vocabulary_file import find, read, text_of
 
 WORDS = ("<S>", "</S>", "<UNK>", "a\u2028b", "", "naïve")
@@ -14,7 +14,7 @@ WORDS = ("<S>", "</S>", "<UNK>", "a\u2028b", "", "naïve")
 def test_a_written_vocabulary_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text(text_of(WORDS), encoding="utf-8")
 
-    assert tuple(read(FolderSource(tmp_path), "vocab.txt").words) == WORDS
+    assert tuple(read(in_folder(tmp_path), "vocab.txt").words) == WORDS
 
 
 @pytest.mark.parametrize("word", ["a\nb", " a", "a\r", "!!!MAXTERMID"])
@@ -26,19 +26,19 @@ def test_a_word_that_a_line_cannot_hold_is_refused(word: str) -> None:
 def test_an_exact_name_wins(tmp_path: Path) -> None:
     for name in ("vocab-old.txt", "vocab.txt", "words.txt", "vocab.json"):
         (tmp_path / name).write_text("")
-    assert find(FolderSource(tmp_path)) == "vocab.txt"
+    assert find(in_folder(tmp_path)) == "vocab.txt"
 
     (tmp_path / "vocab.txt.gz").write_text("")
-    assert find(FolderSource(tmp_path)) == "vocab.txt.gz"
+    assert find(in_folder(tmp_path)) == "vocab.txt.gz"
 
 
 def test_no_vocabulary_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"holds no vocab\.txt, expected one"):
-        find(FolderSource(tmp_path))
+        find(in_folder(tmp_path))
 
 
 def test_a_file_that_is_no_gzip_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt.gz").write_text("plain")
 
-    with pytest.raises(CheckpointError, match=r"vocab\.txt\.gz: cannot be unpacked"):
-        read(FolderSource(tmp_path), "vocab.txt.gz")
+    with pytest.raises(CheckpointError, match=r"vocab\.txt\.gz: cannot be read"):
+        read(in_folder(tmp_path), "vocab.txt.gz")

@@ -94,7 +94,7 @@ LSTM = LSTMConfig(2, 1024, 128, 3.0, 3.0, True)
     "config",
     [
         ElmoConfig(SPELT, LSTM, WordsConfig(7, 100, projection=True)),
-        ElmoConfig(None, LSTM, WordsConfig(7, 100, projection=True)),
+        ElmoConfig(None, LSTM, WordsConfig(1_500_000, 100, projection=True)),
         ElmoConfig(None, LSTM, WordsConfig(7, 128, projection=False), aligned=True),
     ],
     ids=["words and characters", "words", "words, aligned"],
@@ -114,6 +114,7 @@ def test_what_a_network_does_not_have_is_not_said() -> None:
     ("words", "char_cnn", "message"),
     [
         ({"count": 0}, None, "words.count is 0, expected a whole number from 1"),
+        ({"count": 1 << 32}, None, "words.count is 4294967296, expected .* to 2,147,483,648"),
         ({"projection": False}, None, r"sum of char_cnn.filters \(100\), found 128"),
         ({"projection": None}, None, "words.projection is None, expected true or false"),
         ({"colour": 1}, None, "words has colour, expected only count, projection, width"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.text.files import TextError, lines_of, numbered_lines
+from elmo_model.text.files import MAX_LINE, TextError, lines_of, numbered_lines
 
 TEXT = "Ein Satz .\nzwei\u2028Zeilen\r\n東京\n"
 
@@ -46,6 +46,7 @@ def test_lines_end_at_newlines_alone(tmp_path: Path, name: str, compress: type) 
         ("broken.gz", broken_stream()),
         ("plain.xz", b"not compressed"),
         ("plain.bz2", b"not compressed"),
+        ("endless.gz", gzip.compress(bytes(MAX_LINE + 1).replace(b"\0", b"a"))),
     ],
 )
 def test_an_error_names_the_file(tmp_path: Path, name: str, content: bytes | None) -> None:
