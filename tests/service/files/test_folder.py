@@ -17,7 +17,6 @@ import pytest
 
 from elmo_model.errors import OptionError
 from elmo_model.network.elmo import Elmo
-from elmo_serve.commands.embed_run import gpus_of
 from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
@@ -171,11 +170,6 @@ def test_a_folder_of_parquet_may_end_like_its_parts(tmp_path: Path) -> None:
         done(tmp_path / "in", tmp_path / "v.parquet", "--top", "--server", server.url)
 
     assert (tmp_path / "v.parquet").is_dir()
-
-
-def test_an_actor_of_ray_takes_a_gpu_if_there_is_any() -> None:
-    assert [gpus_of(name, {"GPU": 2.0}) for name in ("auto", "cpu", "cuda")] == [1, 0, 1]
-    assert [gpus_of(name, {"CPU": 2.0}) for name in ("auto", "cpu", "cuda")] == [0, 0, 1]
 
 
 # Parts
