@@ -12,7 +12,7 @@ NAME = "bilm-tf"
 
 _ENDING = tensor_bundle.ENDING
 _MAX_TEXT = 1 << 20  # bytes of the file `checkpoint`
-_PATH = re.compile(r'^\s*model_checkpoint_path:\s*"([^"]*)"', re.MULTILINE)
+_PATH = re.compile(r'^[ \t]*model_checkpoint_path:[ \t]*"([^"]*)"', re.MULTILINE)
 # bilm-tf's `dump_weights` keeps the names of variables such as lm/CNN/W_cnn_0, without the scope.
 _KEPT = re.compile(r"(?:.*/)?(char_embed|embedding|CNN(?:_high_\d+|_proj)?/[Wb]_\w+)")
 # It renames the LSTMs: lm/RNN_0/rnn/multi_rnn_cell/cell_1/lstm_cell/projection/kernel becomes

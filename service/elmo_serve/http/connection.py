@@ -10,7 +10,6 @@ whose `conn` is h11's connection.
 import asyncio
 import fcntl
 import logging
-import math
 import os
 import struct
 import termios
@@ -23,7 +22,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_serve.errors import MalformedRequest, RequestTimeout, ServiceError, Unavailable
 from elmo_serve.http.errors.problem_details import raw_response
-from elmo_serve.http.load_shedding import EarlyRefusal
 
 _log = logging.getLogger(__name__)
 
@@ -37,10 +35,6 @@ _READ_BYTES: Final = 1 << 16
 _BUFFERED_BYTES: Final = 1 << 16
 """Bytes that are held back until the end of the event loop's turn. More are sent at once: joining
 them would copy more than a system call costs."""
-
-_PARSED_SECONDS: Final = 30.0
-"""Time without a parsed request after which a request is parsed even under overload. It is shorter
-than the time after which uvicorn closes an idle connection, which it counts from that request."""
 
 _NO_MEMORY: Final = Unavailable("The server is short of memory.", retry_after=1)
 
@@ -121,7 +115,6 @@ class ConnectionFactory:
 
     `most` connections are served. A client may take `client_seconds` for a head or for reading.
     `refused(status)` is called for each request that ends before the application sees it.
-    `early_refusal` answers requests before they are parsed, under overload.
     """
 
     def __init__(
@@ -129,13 +122,11 @@ class ConnectionFactory:
         most: int,
         client_seconds: float,
         refused: Callable[[int], None],
-        early_refusal: EarlyRefusal,
     ) -> None:
         self.open = 0
         self.most = most
         self.client_seconds = client_seconds
         self.refused = refused
-        self.early_refusal = early_refusal
         self.buffer = memoryview(bytearray(_READ_BYTES))
 
     def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.BaseProtocol:
@@ -182,7 +173,6 @@ class LimitedConnection(asyncio.BufferedProtocol):
         self._transport: CoalescingTransport
         self._is_served = False
         self._requests = 0
-        self._parsed_at = -math.inf  # when the last request ended that was parsed
         self._has_sent = False
         self._has_read = False
         self._head_timer: asyncio.TimerHandle | None = None
@@ -222,11 +212,6 @@ class LimitedConnection(asyncio.BufferedProtocol):
         if self._transport.is_lingering:
             return
         data = bytes(self._factory.buffer[:nbytes])
-        if self._factory.early_refusal.is_active and self._is_between_requests():
-            response = self._factory.early_refusal.response(data)
-            if response is not None:
-                self._transport.write(response)
-                return
         was_closing = self._transport.is_closing()
         self._has_sent = True
         try:
@@ -270,29 +255,11 @@ class LimitedConnection(asyncio.BufferedProtocol):
     def request_ended(self) -> None:
         """Watch whether the client reads the end of the response."""
         self._requests -= 1
-        self._parsed_at = self._loop.time()
         self._has_sent = False
         if self._transport.lingers and not self._requests:
             self._start_head_timer()
         if self._transport.get_write_buffer_size():
             self._expect_reading()
-
-    def _is_between_requests(self) -> bool:
-        """Tell whether the parser holds nothing, so that it needs not see the next request.
-
-        The first request of a connection is parsed, and one from time to time: they set the timers
-        for idle connections.
-        """
-        parser = self.protocol.conn
-        return (
-            not self._requests
-            and not self.is_surplus
-            and self._loop.time() - self._parsed_at < _PARSED_SECONDS
-            and parser.their_state is IDLE
-            and parser.our_state is IDLE
-            and parser.trailing_data == (b"", False)
-            and not self._transport.get_write_buffer_size()
-        )
 
     def _refuse_for_memory(self) -> None:
         """Answer 503 and close: the parser may have lost bytes of the request."""

@@ -23,8 +23,6 @@ from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection import ConnectionFactory
 from elmo_serve.http.errors.problem_details import is_shortage
-from elmo_serve.http.load_shedding import EarlyRefusal
-from elmo_serve.http.middleware.request_checks import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, SettingsError
@@ -107,12 +105,10 @@ class _UvicornServer(uvicorn.Server):
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         settings = server.settings
-        keys = KeyRing(settings.api_key_names())
         factory = ConnectionFactory(
             settings.max_connections,
             settings.client_timeout_seconds,
             server.request_metrics.count_unparsed,
-            EarlyRefusal(server.load_shedder, server.request_metrics.count, keys.allows),
         )
         super().__init__(
             uvicorn.Config(

@@ -4,26 +4,18 @@ import asyncio
 import socket
 import tomllib
 from pathlib import Path
-from typing import cast
 
 import h11
 import pytest
 import uvicorn
 
 from elmo_serve.http.connection import ConnectionFactory, Http11, LimitedConnection, connection_of
-from elmo_serve.http.load_shedding import EarlyRefusal, LoadShedder
 
 ROOT = Path(__file__).parents[3]
 
 
-class NoShedding:
-    is_shedding = False
-
-
 def factory_of(client_seconds: float = 1.0) -> ConnectionFactory:
-    shedder = cast(LoadShedder, NoShedding())
-    early_refusal = EarlyRefusal(shedder, lambda *_: None, lambda scope: True)
-    return ConnectionFactory(10, client_seconds, lambda status: None, early_refusal)
+    return ConnectionFactory(10, client_seconds, lambda status: None)
 
 
 async def test_the_factory_is_kept_as_it_is_by_the_configuration() -> None:

@@ -2,16 +2,17 @@
 
 import asyncio
 import json
-import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Scope
 
+from elmo_serve.errors import Overloaded
+from tests.support.asgi import http_scope
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.in_process import InProcess, in_process
@@ -184,54 +185,27 @@ async def full_here(*seen: bytes) -> AsyncIterator[InProcess]:
         assert (await held).status_code == 200
 
 
-class Lines(logging.Handler):
-    """Keeps the log lines of this server, and sets `shed` when 20 refusals are logged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[dict[str, Any]] = []
-        self.shed = asyncio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(vars(record))
-        if sum(self.refusals) == 20:
-            self.shed.set()
-
-    @property
-    def refusals(self) -> list[int]:
-        """The numbers of requests in the lines about refusals."""
-        return [each["requests"] for each in self.lines if each["msg"] == "requests shed"]
-
-
-@pytest.fixture
-async def log() -> AsyncIterator[Lines]:
-    logger, lines = logging.getLogger("elmo_serve"), Lines()
-    before = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(lines)
-    yield lines
-    logger.removeHandler(lines)
-    logger.setLevel(before)
-
-
-async def test_refusals_are_counted_one_by_one_and_logged_together(log: Lines) -> None:
-    async with full_here(LARGE) as serving:
-        for _ in range(20):
-            assert (await serving.client.post("/embed", content=LARGE)).status_code == 503
-        labels = {"method": "POST", "route": "/embed", "status": "503"}
-        found = serving.server.metrics.registry.get_sample_value
-        assert found("elmo_http_requests_total", labels) == 20
-        await log.shed.wait()
-
-    assert len(log.refusals) < 20
-    assert not [line for line in log.lines if line.get("status") == 503]
-
-
-async def test_the_estimate_is_the_sparsest_recent_body_of_a_size(log: Lines) -> None:
+async def test_the_estimate_is_the_sparsest_recent_body_of_a_size() -> None:
     few = json.dumps({"sentences": [["a" * len(LARGE)]], "layers": "top"}).encode()
+    assert len(few).bit_length() == len(LARGE).bit_length()
+    scope = http_scope(content_length=str(len(LARGE)))
+    async with full_here(LARGE) as serving:
+        with pytest.raises(Overloaded):
+            serving.server.load_shedder.check(scope)
     async with full_here(LARGE, few) as serving:
-        answered = await serving.client.post("/embed", content=LARGE)
+        serving.server.load_shedder.check(scope)  # it may be as sparse, and is read
 
-        assert "tokens are queued" in answered.json()["detail"], "it was read, and refused then"
-        assert not serving.server.load_shedder.is_shedding
-    assert not log.refusals
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        http_scope("/tasks/x", "PUT", content_length=str(len(LARGE))),
+        http_scope("/embed", "GET", content_length=str(len(LARGE))),
+        http_scope(),
+        http_scope(content_length="0"),
+        http_scope(content_length="9" * 30),
+    ],
+)
+async def test_any_other_request_passes(scope: Scope) -> None:
+    async with full_here(LARGE) as serving:
+        serving.server.load_shedder.check(scope)

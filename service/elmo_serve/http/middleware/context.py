@@ -122,8 +122,6 @@ class RequestContext:
         self._metrics.count(scope["method"], route, status, seconds)
         if self._tracer is not None and (trace := scope["state"].get("trace")) is not None:
             _end_trace(scope, self._tracer, trace, route, status)
-        if "is_shed" in scope["state"]:
-            return  # `LoadShedder` logs it
         level = logging.DEBUG if route in PROBES else logging.INFO
         if _log.isEnabledFor(level):
             client = scope.get("client")

@@ -186,10 +186,6 @@ class KeyRing:
             return None
         return self._names[matches.index(True)]
 
-    def allows(self, scope: Scope) -> bool:
-        """Tell whether a request has a key, or needs none because the server has none."""
-        return not self._names or self.name(scope) is not None
-
     def check(self, scope: Scope) -> None:
         """Answer 401 to a request without a key, if its path is not open or there are none.
 

@@ -11,7 +11,6 @@ from elmo_serve.errors import (
     Unavailable,
     UnknownRoute,
 )
-from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.request_checks import (
     RequestChecks,
     check_head,
@@ -124,40 +123,17 @@ def test_monitoring_is_answered_over_the_limit(path: str) -> None:
     connection_check(3)(scope)
 
 
-class Shedder(LoadShedder):
-    """Refuses every request that it is asked about; its rule has a test of its own."""
-
-    def __init__(self) -> None:
-        self.asked: list[Scope] = []
-        self.error = Overloaded("full", retry_after=1)
-
-    def refusal(self, scope: Scope) -> Overloaded:
-        self.asked.append(scope)
-        return self.error
-
-
-async def test_a_request_without_room_is_refused_before_its_body_is_received() -> None:
+async def test_what_a_check_refuses_is_not_received_and_reaches_no_route() -> None:
     async def receive() -> Message:
         raise AssertionError("a piece was received")
 
-    scope, route, shedder = http_scope(), Route(), Shedder()
+    def check(scope: Scope) -> None:
+        raise Overloaded("full", retry_after=1)
 
-    response = await respond(RequestChecks(route, [shedder.check], 10), scope, receive)
+    route = Route()
+
+    response = await respond(RequestChecks(route, [check], 10), http_scope(), receive)
 
     assert response["status"] == 503
     assert (b"retry-after", b"1") in response["headers"]
-    assert scope["state"]["is_shed"] is True  # the access log counts it with others
     assert not route.scopes
-
-
-@pytest.mark.parametrize(
-    "scope",
-    [http_scope("/tasks/x", "PUT"), http_scope("/embed", "GET"), {"type": "lifespan"}],
-)
-async def test_only_requests_to_embed_are_asked_about_room(scope: Scope) -> None:
-    shedder = Shedder()
-
-    response = await respond(RequestChecks(Route(), [shedder.check], 10), scope)
-
-    assert response["status"] == 200
-    assert not shedder.asked
