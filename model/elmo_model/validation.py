@@ -1,5 +1,6 @@
 """Values of files, checked by pydantic: a fault is one line with key, value and rule."""
 
+import json
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Final, TypeVar, cast, dataclass_transform, get_args
@@ -125,7 +126,12 @@ def described(error: ValidationError, kind: Any, section: str = "") -> str:
         owner = ".".join(map(str, place[:-1])) or "it"
         known = ", ".join(sorted(_keys(kind, fault["loc"][:-1])))
         return f"{owner} has {place[-1]}, expected only {known}"
-    return f"{key} is {shown(fault['input'])}, expected {_expected(fault)}"
+    return f"{key} is {shown_json(fault['input'])}, expected {_expected(fault)}"
+
+
+def shown_json(value: object) -> str:
+    """Return a value of a file for a message, as `shown` does: null, true and false as in JSON."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else shown(value)
 
 
 def _expected(fault: ErrorDetails) -> str:

@@ -77,7 +77,7 @@ def network_of(
     The vocabulary of a word-input model is in `source`. Raises CheckpointError.
     """
     alphabet: Alphabet
-    if "char_cnn" in described.values:
+    if described.values.get("char_cnn") is not None:
         config = options.config_of(described, arrays.shapes)
         assert config.char_cnn is not None, "options with characters"
         alphabet = Utf8Alphabet(config.char_cnn.max_characters)

@@ -23,7 +23,7 @@ from elmo_model.text.alphabets import Utf8Alphabet
 
 NAME = "allennlp-archive"
 
-_WEIGHTS = ("weights.th", "best.th")
+_WEIGHTS = ("weights.th", "best.th", "model.pt")  # the last one is PyTorch's custom
 _CONFIGS = ("config.json", "model_params.json")
 _MAX_JSON = 16 << 20  # bytes
 _EMBEDDER_TYPE = "elmo_token_embedder"  # how the types of AllenNLP's embedders begin
@@ -36,9 +36,14 @@ _GENERIC_NAMES = ("model", "weights", "best")  # file names that do not name the
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a gzipped tar, a file of torch, or a folder with `weights.th`."""
+    """Return whether `path` is a gzipped tar, a file of torch, or a folder with `weights.th`.
+
+    A `model.pt` beside HDF5 may be another model, which uses the published pair.
+    """
     if path.is_dir():
-        return any(name in in_folder(path).files for name in _WEIGHTS)
+        files = in_folder(path).files
+        has_pair = any(name.endswith(".hdf5") for name in files)
+        return any(name in files for name in (_WEIGHTS[:2] if has_pair else _WEIGHTS))
     return is_tar(path) or pickles.is_pickle(path)
 
 

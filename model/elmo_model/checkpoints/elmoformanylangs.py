@@ -26,7 +26,7 @@ from elmo_model.network.config import (
     WordsConfig,
 )
 from elmo_model.text.alphabets import AlphabetError, Lexicon
-from elmo_model.validation import CharacterLimit, Count, Filters, Size
+from elmo_model.validation import CharacterLimit, Count, Filters, Size, shown_json
 
 NAME = "elmoformanylangs"
 
@@ -106,7 +106,9 @@ def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     config_file = _file(source, "config.json")
     named, label = _object(source, config_file).get("config_path"), source.label(config_file)
     if not isinstance(named, str) or not named:
-        raise CheckpointError(f"{label}: config_path is {shown(named)}, expected a file's name")
+        raise CheckpointError(
+            f"{label}: config_path is {shown_json(named)}, expected a file's name"
+        )
     folder = PurePosixPath(config_file).parent
     for candidate in (PurePosixPath(named), PurePosixPath(named.replace("\\", "/")).name):
         file = str(folder / candidate)

@@ -14,6 +14,7 @@ from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import MAX_RATIO, Source, head
 from elmo_model.files.hdf5_writer import hdf5_writer
 
+_TYPES = "float32, float16 or float64"
 _MAX_DEPTH = 32  # groups above a dataset; more take time that grows with their cube
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 
@@ -51,14 +52,14 @@ def datasets(source: Source, file: str) -> Iterator[Arrays]:
 
 
 def _numbers(dataset: h5py.Dataset, file: str, name: str) -> NDArray[np.float32]:
-    """Return a dataset. Raises CheckpointError for one of another type, or a damaged one.
+    """Return a dataset as float32. Raises CheckpointError for no floats, or a damaged one.
 
     A dataset of a few bytes may declare a shape of terabytes, which h5py would allocate.
     """
     label = f"{file}: {name}"
     with _reading(file):
-        if dataset.dtype.kind != "f" or dataset.dtype.itemsize != 4:
-            raise CheckpointError(f"{label} is of type {dataset.dtype}, expected float32")
+        if dataset.dtype.kind != "f" or dataset.dtype.itemsize > 8:
+            raise CheckpointError(f"{label} is of type {dataset.dtype}, expected {_TYPES}")
         stored = dataset.id.get_storage_size()
         if dataset.is_virtual or dataset.external or dataset.nbytes > MAX_RATIO * stored:
             raise CheckpointError(

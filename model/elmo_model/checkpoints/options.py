@@ -142,7 +142,7 @@ class OptionsFile:
 
     def section(self, key: str, kind: type[_Section]) -> _Section:
         """Return the object of a key as a model. Raises CheckpointError for a wrong value."""
-        if key not in self.values:
+        if self.values.get(key) is None:
             raise CheckpointError(f"{self.label}: {key} is missing, expected an object")
         try:
             return validated(kind, self.values[key], key)

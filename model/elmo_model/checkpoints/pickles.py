@@ -38,7 +38,13 @@ def read_state(source: Source, file: str) -> dict[str, Tensor]:
 
 
 def state_of(values: object, label: str) -> dict[str, Tensor]:
-    """Return the tensors of an unpickled state dict. Raises CheckpointError if it is no dict."""
+    """Return the tensors of an unpickled state dict, which may lie below one of two usual names.
+
+    Raises CheckpointError if it is no dict.
+    """
+    if isinstance(values, Mapping):
+        below = [values[name] for name in ("state_dict", "model") if name in values]
+        values = next((each for each in below if isinstance(each, Mapping)), values)
     if not isinstance(values, Mapping):
         raise CheckpointError(
             f"{label}: holds a {type(values).__name__}, expected tensors by their names"

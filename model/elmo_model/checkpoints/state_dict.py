@@ -33,20 +33,21 @@ class Stored:
         self._left = {name for name in tensors if name.startswith(prefix)}
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a float32 tensor. Raises CheckpointError if it is missing or differs."""
+        """Return floats as float32. Raises CheckpointError if they are missing or differ."""
         name = self._prefix + name
         found = tuple(self._tensors[name].shape) if name in self._tensors else None
         check_shape(f"{self._label}: {name}", found, shape, self._origin)
         tensor = self._tensors[name]
-        if tensor.dtype != torch.float32 or tensor.layout != torch.strided:
-            raise CheckpointError(f"{self._label}: {name} is {tensor.dtype}, expected float32")
+        if not tensor.is_floating_point() or tensor.layout != torch.strided:
+            kind = f"{tensor.dtype} ({tensor.layout})"
+            raise CheckpointError(f"{self._label}: {name} is {kind}, expected strided floats")
         held = tensor.untyped_storage().nbytes()
         if tensor.nbytes > held:  # strides of 0 let a small file declare a huge tensor
             raise CheckpointError(
                 f"{self._label}: {name} stores {held:,} bytes, expected {tensor.nbytes:,}"
             )
         self._left.discard(name)
-        return tensor.detach().contiguous()
+        return tensor.detach().to(torch.float32).contiguous()
 
     def refuse_more(self) -> None:
         """Raise CheckpointError if a tensor below the prefix was not taken."""

@@ -48,7 +48,8 @@ def read(source: Source, file: str) -> WordVocabulary:
 def words_of(source: Source, file: str) -> list[str]:
     """Return the words of a file; an empty line is the empty word (bilm-tf `data.py`).
 
-    Raises CheckpointError for a file that cannot be read or is not UTF-8.
+    A byte order mark is left out. Raises CheckpointError for a file that cannot be read or is not
+    UTF-8.
     """
     label = source.label(file)
     content = source.read(file, _MAX_SIZE)
@@ -56,7 +57,7 @@ def words_of(source: Source, file: str) -> list[str]:
         with gzip.open(io.BytesIO(content)) as stream:
             content = bounded(stream, label, _MAX_SIZE)
     try:
-        return lines(content.decode("utf-8"))
+        return lines(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{label}: is not UTF-8: {error}") from error
 

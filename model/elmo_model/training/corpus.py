@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import shutil
 import tempfile
 from array import array
@@ -10,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from glob import glob
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
@@ -26,12 +28,15 @@ from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.validation import parsed
 
 _VERSION = 1
+_READ_FIRST = 100  # sentences of each shard that are read before the first one is encoded
 _BLOCK = 1 << 20  # numbers written at once; bounds memory
 
 _FILES = frozenset({"corpus.json", "counts.i64", "lengths.i32", "tokens.i32", "words.txt"})
 """The files of an encoded corpus: a folder with any other file is never replaced."""
 
 Ids = NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +139,15 @@ def encode(
 ) -> Corpus:
     """Encode text into `folder`, unless that holds it already, and map it.
 
-    Memory holds the distinct words, never the text. `workers` processes read one shard each; `done`
-    is called after every shard. Another run that encodes into the folder is waited for. Raises
-    TrainingError or TextError for text that cannot be read, and TrainingError for a folder that
-    holds anything else than an encoded corpus.
+    A shard without a sentence is left out and logged; the first sentences of all shards are read
+    before one is encoded. Memory holds the distinct words, never the text. `workers` processes read
+    one shard each; `done` is called after every shard. Another run that encodes into the folder is
+    waited for. Raises TrainingError or TextError for text that cannot be read, and TrainingError
+    for a folder that holds anything else than an encoded corpus.
     """
+    if not (filled := [shard for shard in shards if _has_text(shard)]):
+        raise TrainingError(f"{', '.join(map(str, shards))}: holds no sentence")
+    shards = filled
     if (known := _encoded(shards, folder)) is not None:
         return known
     _refuse_foreign(folder)
@@ -154,6 +163,14 @@ def encode(
             shutil.rmtree(folder, ignore_errors=True)
             publish(whole, folder)
         return Corpus.open(folder)
+
+
+def _has_text(shard: Path) -> bool:
+    """Tell whether a file holds a sentence. Raises TextError where the first ones are damaged."""
+    if list(islice(sentences_of(shard), _READ_FIRST)):
+        return True
+    _log.warning("%s: holds no sentence, and is left out", shard)
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +269,6 @@ def _read_shard(path: Path, stem: Path) -> _Part:
         numbers.tofile(tokens_file)
     with stem.with_suffix(".lengths").open("wb") as lengths_file:
         lengths.tofile(lengths_file)
-    if not lengths:
-        raise TrainingError(f"{path}: holds no sentence")
     counts = np.zeros(len(lexicon), dtype=np.int64)
     for block in _blocks(stem):
         counts += np.bincount(block, minlength=len(lexicon))

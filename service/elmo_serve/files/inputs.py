@@ -127,9 +127,11 @@ class Rules:
             foreign = {each for each in foreign if not (each.isascii() and each.isalpha())}
         if foreign and (self.letters_only or self.unknown == "refuse"):
             allowed = "".join(sorted(RESIDUES)) if self.unknown == "refuse" else "a to z, A to Z"
+            hint = "--unknown x reads others as X"
+            if letters.endswith("*"):
+                hint = r"a stop codon is no residue, `sed 's/\*$//'` deletes it"
             raise FileError(
-                f"holds {', '.join(map(repr, sorted(foreign)))}, expected {allowed}; --unknown x "
-                "reads others as X"
+                f"holds {', '.join(map(repr, sorted(foreign)))}, expected {allowed}; {hint}"
             )
         return letters
 

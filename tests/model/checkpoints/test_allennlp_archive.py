@@ -159,7 +159,7 @@ def test_the_published_pair_holds_the_same_network(pair: Path, tmp_path: Path) -
     assert load(tmp_path / "written").origin.revision == elmo.origin.revision
 
 
-@pytest.mark.parametrize("file", ["weights.th", "best.th"])
+@pytest.mark.parametrize("file", ["weights.th", "best.th", "model.pt"])
 def test_a_folder_and_a_file_of_weights_are_read(pair: Path, tmp_path: Path, file: str) -> None:
     folder = tmp_path / "run-7"
     folder.mkdir()
@@ -169,6 +169,21 @@ def test_a_folder_and_a_file_of_weights_are_read(pair: Path, tmp_path: Path, fil
         elmo = load(place)
         assert elmo.origin.name == "run-7" and elmo.tasks[0].layer_norm
         assert_same_vectors(elmo, load(pair))
+
+
+def test_a_model_that_uses_a_pair_is_not_taken_for_its_weights(pair: Path) -> None:
+    torch.save({"tagger.weight": torch.zeros(3)}, pair / "model.pt")
+    assert load(pair).origin.format == "allennlp"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_floats_of_other_sizes_are_cast(pair: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+    state = {name: tensor.to(dtype) for name, tensor in state_of(pair).items()}
+    elmo = load(archive(tmp_path / "a.tar.gz", {"state_dict": state, "epoch": 3}))
+    expected = load(pair)
+    for mine, theirs in zip(elmo.parameters(), expected.parameters(), strict=True):
+        # half an ulp of float16 below 4, and the forget bias is stored as a sum
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=2e-3 if dtype.itemsize == 2 else 1e-7)
 
 
 @pytest.mark.parametrize("prefix", ["", "_elmo.", "model.encoder.elmo._elmo."])

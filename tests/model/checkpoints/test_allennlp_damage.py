@@ -60,8 +60,8 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         r"CNN/b_cnn_0 has shape \(4, 1\), expected \(4,\) by char_cnn\.filters",
     ),
     "wrong type": (
-        lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros(4, dtype=np.float64)),
-        r"CNN/b_cnn_0 is of type float64, expected float32",
+        lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros(4, dtype=np.int64)),
+        r"CNN/b_cnn_0 is of type int64, expected float32",
     ),
     "text": (
         lambda f: with_dataset(f, "CNN/b_cnn_0", np.array([b"abcd"] * 4)),

@@ -85,7 +85,9 @@ def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
 def test_only_named_tensors_are_kept() -> None:
     tensor = torch.ones(2)
 
-    assert state_of({"a": tensor, "epoch": 3, 7: tensor}, "label") == {"a": tensor}
+    state = {"a": tensor, "epoch": 3, 7: tensor}
+    for values in (state, {"epoch": 3, "state_dict": state}, {"model": state, "loss": tensor}):
+        assert state_of(values, "label") == {"a": tensor}
     with pytest.raises(CheckpointError, match=r"^label: holds a list, expected tensors by their"):
         state_of([tensor], "label")
 

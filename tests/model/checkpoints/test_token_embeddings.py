@@ -73,7 +73,10 @@ def test_the_table_is_found_by_its_own_name_and_in_a_zip(tokens: Path, tmp_path:
     assert load(archive).origin.revision == expected
 
 
-def test_a_word_input_model_equals_the_reference(words: Path) -> None:
+@pytest.mark.parametrize("is_null", [False, True])
+def test_a_word_input_model_equals_the_reference(words: Path, is_null: bool) -> None:
+    if is_null:  # as a port of ELMo to PyTorch writes it
+        change_options(words, None, char_cnn=None)
     options, weights = read_pair(words)
     rows = {word: row for row, word in enumerate(WORDS)}
     for sentence, layers in zip(SENTENCES, load(words).embed(SENTENCES), strict=True):

@@ -11,8 +11,9 @@ from elmo_model.checkpoints.vocabulary_file import find, read, text_of
 WORDS = ("<S>", "</S>", "<UNK>", "a\u2028b", "", "naïve")
 
 
-def test_a_written_vocabulary_is_read_back(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text(text_of(WORDS), encoding="utf-8")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])  # the second writes a mark
+def test_a_written_vocabulary_is_read_back(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "vocab.txt").write_text(text_of(WORDS), encoding=encoding)
 
     assert tuple(read(in_folder(tmp_path), "vocab.txt").words) == WORDS
 

@@ -103,14 +103,37 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     cut.write_bytes(lzma.compress(TEXT.encode())[:-20])
     with pytest.raises(TextError, match=r"cut\.txt\.xz, after line 4: cannot be read"):
         list(sentences_of(cut))
-    latin = tmp_path / "latin.txt"
-    latin.write_bytes("naïve".encode("latin-1"))
-    with pytest.raises(TextError, match=r"latin\.txt"):
-        encode([latin], tmp_path / "corpus", 1, lambda _: None)
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(TrainingError, match="holds no sentence"):
         encode([tmp_path / "empty.txt"], tmp_path / "corpus", 1, lambda _: None)
     assert not (tmp_path / "corpus").exists()
+
+
+def test_an_empty_shard_is_left_out_with_a_note(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    full = shards(tmp_path / "text")
+    for name in ("0.txt", "b.txt"):
+        (tmp_path / "text" / name).write_text("\n \n" * (name == "b.txt"))
+    files = find_shards([str(tmp_path / "text" / "*.txt*")])
+
+    corpus = encode(files, tmp_path / "corpus", 1, lambda _: None)
+
+    assert [shard.name for shard in corpus.shards] == [path.name for path in full]
+    assert "0.txt: holds no sentence" in caplog.text and "b.txt: holds no" in caplog.text
+    again = list[Path]()
+    encode(files, tmp_path / "corpus", 1, again.append)
+    assert not again
+
+
+def test_a_shard_that_is_not_utf8_is_found_before_one_is_encoded(tmp_path: Path) -> None:
+    files, done = shards(tmp_path / "text"), list[Path]()
+    (latin := tmp_path / "text" / "latin.txt").write_bytes("naïve".encode("latin-1"))
+
+    with pytest.raises(TextError, match=r"latin\.txt"):
+        encode([*files, latin], tmp_path / "corpus", 1, done.append)
+
+    assert not done and not (tmp_path / "corpus").exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"shards": [1]}'])

@@ -59,7 +59,7 @@ def test_an_input_may_be_missing() -> None:
     ("changes", "message"),
     [
         ({"max_characters": 2}, "alphabet.max_characters is 2, expected a whole number from 3"),
-        ({"max_characters": True}, "max_characters is True"),
+        ({"max_characters": True}, "max_characters is true"),
         ({"characters": {"a": 0}}, "characters lack <bos>, expected an id"),
         ({"words": {"a": 0, "<bos>": 1, "<eos>": 2}}, "words lack <oov>, expected an id"),
         ({"words": {**WORDS, "a": -1}}, "alphabet.words.a is -1, expected greater than or equal"),

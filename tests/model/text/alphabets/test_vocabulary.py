@@ -38,7 +38,7 @@ def test_a_missing_special_word_is_named(word: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (None, "alphabet.words is None, expected a list"),
+        (None, "alphabet.words is null, expected a list"),
         ("the cat", "alphabet.words is 'the cat', expected a list"),
         (["<S>", 3], "alphabet.words.1 is 3, expected a string"),
     ],

@@ -196,6 +196,7 @@ def test_lower_case_is_kept_by_bio_embeddings_and_what_is_no_letter_refused(
     source.write_text(">a\nAC*\n")
     line = refused(source, tmp_path / "b", "--layout", "bio_embeddings")
     assert f"{source}: record 1, 'a', holds '*', expected a to z, A to Z" in line
+    assert "deletes it" in line  # as X it would be a residue
     done(source, tmp_path / "b.h5", "--id", -1)  # seqvec keeps it
 
 
