@@ -159,7 +159,7 @@ class Metrics:
             "elmo_answer_bytes", "Bytes of answers admitted and not yet sent."
         )
         self.receiving_bytes = self._gauge(
-            "elmo_receiving_bytes", "Bytes of request bodies that are being received or parsed."
+            "elmo_receiving_bytes", "Bytes of large request bodies that are not computed yet."
         )
         self.shared_memory_bytes = self._gauge(
             "elmo_shared_memory_bytes",

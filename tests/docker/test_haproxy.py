@@ -152,7 +152,6 @@ def test_a_request_over_the_buffer_fails_and_may_be_sent_again(tmp_path: Path) -
 
 
 @needs_haproxy
-@needs_haproxy
 def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> None:
     config = tmp_path / "haproxy.cfg"
     text = (FOLDER / "haproxy.cfg").read_text()
@@ -174,6 +173,48 @@ def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> N
         for connection in slow:
             assert connection.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
         assert server.metric("elmo_http_requests_total", method="POST") == 1
+
+
+@needs_haproxy
+def test_clients_without_keys_behind_the_proxy_share_a_whole_budget(tmp_path: Path) -> None:
+    """They have one address, and are one client: half the budget would be too little for all."""
+    limit = 1_000
+    asked: list[int] = []
+    threads: list[threading.Thread] = []
+    with (
+        gated(tmp_path / "0", tasks=tmp_path / "tasks", max_answer_bytes=limit) as server,
+        proxied(tmp_path, [int(server.url.rpartition(":")[2])]) as url,
+    ):
+
+        def used() -> float:
+            return server.metric("elmo_answer_bytes")
+
+        def begin(address: str, local_address: str | None = None) -> None:
+            def ask() -> None:
+                with httpx.Client(transport=httpx.HTTPTransport(local_address=local_address)) as c:
+                    answer = c.post(f"{address}/embed", json=SMALL_BODY, timeout=120)
+                    asked.append(answer.status_code)
+
+            before = used()
+            threads.append(threading.Thread(target=ask))
+            threads[-1].start()
+            server.until(lambda: used() > before)
+
+        close_gate(server)
+        try:
+            begin(url)
+            size = used()
+            while used() + size <= limit:
+                begin(url)
+            begin(server.url, "127.0.0.2")
+            refused = httpx.post(f"{url}/embed", json=SMALL_BODY, timeout=120)
+            assert refused.status_code in (429, 503)
+            assert used() > limit
+        finally:
+            open_gate(server)
+            for thread in threads:
+                thread.join()
+    assert set(asked) == {200}
 
 
 @needs_haproxy

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 from fastapi import FastAPI
+from starlette.types import Message, Receive
 
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.fit_pool import FitParser
@@ -25,6 +27,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from tests.support.asgi import http_scope, pieces
 from tests.support.engines import turns, until
 from tests.support.fit_tasks import FitHere
 from tests.support.gated_worker import GatedWorker, ModelWorker
@@ -74,6 +77,43 @@ class InProcess:
     app: FastAPI
     worker: GatedWorker
     client: httpx.AsyncClient
+
+
+class SlowReader:
+    """A client that reads nothing of a response until its gate is opened.
+
+    `request` is the task of the application.
+    """
+
+    def __init__(
+        self, serving: InProcess, route: str, members: Mapping[str, Any], address: str = "192.0.2.7"
+    ) -> None:
+        self.gate = asyncio.Event()
+        self.has_begun = asyncio.Event()
+        self.body = b""
+        scope = http_scope(route, content_type="application/json")
+        scope |= {"query_string": b"", "raw_path": route.encode(), "client": (address, 1)}
+        content = pieces(orjson.dumps(members))
+        self.request = asyncio.ensure_future(
+            serving.app({**scope, "app": serving.app}, self._receive(content), self._send)
+        )
+
+    def _receive(self, content: Receive) -> Receive:
+        is_first = True
+
+        async def receive() -> Message:
+            nonlocal is_first
+            if not is_first:
+                await asyncio.Event().wait()  # it never leaves
+            is_first = False
+            return await content()
+
+        return receive
+
+    async def _send(self, message: Message) -> None:
+        self.has_begun.set()
+        await self.gate.wait()
+        self.body += bytes(message.get("body", b""))
 
 
 @asynccontextmanager

@@ -3,10 +3,8 @@
 import asyncio
 import importlib.metadata
 import logging
-import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,8 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve import logs
-from elmo_serve.errors import DeadlineExceeded
-from elmo_serve.http.calls.body import NOT_RECEIVED, Body, RequestWaits
+from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
@@ -28,8 +25,8 @@ from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.user_indexes import UserIndexes
+from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 
@@ -60,10 +57,10 @@ class Server:
     fit_parser: FitParser
     jobs: FitJobs
     load_shedder: LoadShedder
-    receiving: Budget
+    bodies: ByteBudget
+    deadlines: Deadlines
     request_metrics: RequestMetrics
     tracer: "Tracer | None" = None
-    waits: RequestWaits = field(default_factory=RequestWaits)
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))
     fatal: str | None = None
@@ -112,20 +109,6 @@ class Server:
         found = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
         return "; ".join(found) if len(reasons) > 1 else next(iter(reasons.values()))
 
-    @asynccontextmanager
-    async def received(self, request: Request, most_bytes: float = math.inf) -> AsyncIterator[Body]:
-        """Receive a body for a block, which ends early when the time of the request is over.
-
-        Raises:
-            DeadlineExceeded: the time is over.
-            ServiceError, DisconnectError: see `Body.receive`.
-        """
-        seconds = self.settings.request_timeout_seconds
-        with self.waits.begin() as wait, Body(request.scope, self.receiving, most_bytes) as body:
-            wait.limit(seconds, lambda: DeadlineExceeded(NOT_RECEIVED.format(seconds)))
-            await body.receive(request.receive)
-            yield body
-
     async def open(self) -> None:
         """Wait until each model is loaded or has failed; set `fatal` when all have failed."""
         try:
@@ -155,7 +138,7 @@ class Server:
         Bodies that have not come by then, and texts that are not split, are answered with 503.
         """
         is_drained = await self.engine.drain(self.settings.drain_timeout_seconds)
-        self.waits.end()
+        self.deadlines.end()
         return is_drained
 
     async def close(self) -> None:

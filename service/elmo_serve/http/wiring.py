@@ -1,8 +1,10 @@
 """The parts of a server, put together from its settings."""
 
+import time
 from collections.abc import Mapping
 from functools import partial
 
+from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
@@ -18,8 +20,8 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
+from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.settings import Settings
 from elmo_serve.tracing import start_tracer
 from elmo_serve.workers.devices import Hardware
@@ -100,7 +102,10 @@ def _server(
             timeout_seconds=settings.request_timeout_seconds,
             body_bytes=settings.max_body_bytes,
         ),
-        receiving=Budget(settings.max_receiving_bytes),
+        bodies=ByteBudget(
+            settings.body_budget_bytes, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic
+        ),
+        deadlines=Deadlines(metrics.failures.labels("deadline")),
         request_metrics=RequestMetrics(metrics),
     )
     _watch(server, segments)
@@ -114,5 +119,5 @@ def _watch(server: Server, segments: SharedMemoryPool) -> None:
         metrics.watch(metrics.queue_sentences.labels(model), partial(getattr, queue, "sentences"))
         metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
     metrics.watch(metrics.answer_bytes, lambda: engine.answers.used)
-    metrics.watch(metrics.receiving_bytes, lambda: server.receiving.used)
+    metrics.watch(metrics.receiving_bytes, lambda: server.bodies.used)
     metrics.watch(metrics.shared_memory_bytes, lambda: segments.size)

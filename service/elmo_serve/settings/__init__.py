@@ -31,6 +31,10 @@ BATCH_TOKENS_CUDA: Final = 16_384
 """Default size of a batch in padded tokens. A larger batch raises throughput, and the time that a
 small request waits for the batch that runs."""
 
+_BODIES: Final = 16
+"""Large bodies of the largest size that are in memory at once. A larger number takes more memory, a
+smaller one refuses large bodies sooner."""
+
 _DAY: Final = 86_400  # seconds
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
 _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
@@ -166,17 +170,12 @@ class Settings(BaseModel):
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
-    max_receiving_bytes: int = Field(
-        128 * 1024**2,
-        ge=1,
-        description="Bytes of request bodies that are received or parsed at once, over all "
-        "connections; more is answered 503. Bodies up to 32 KiB do not count.",
-    )
     max_answer_bytes: int = Field(
         1024**3,
         ge=1,
-        description="Bytes of responses admitted and not yet sent, over all requests; a single "
-        "request above it is answered 413.",
+        description="Bytes of responses admitted and not yet sent, over all requests. One client "
+        "alone may use all, but at most half counts against others: two use one and a half times "
+        "as much at most. More is answered 503 or 429, a single response above it 413.",
     )
     request_timeout_seconds: _Seconds = Field(
         60.0,
@@ -185,7 +184,7 @@ class Settings(BaseModel):
     client_timeout_seconds: _Seconds = Field(
         30.0,
         description="Longest time in seconds for a client to send the head of a request, or to "
-        "read nothing of a response.",
+        "read nothing of a response. A whole response may take a second more for each 64 KiB.",
     )
     drain_timeout_seconds: float = Field(
         30.0,
@@ -302,6 +301,11 @@ class Settings(BaseModel):
         if self.max_batch_tokens is not None:
             return self.max_batch_tokens
         return BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
+
+    @property
+    def body_budget_bytes(self) -> int:
+        """Bytes of request bodies over 32 KiB that may be in memory at once."""
+        return _BODIES * self.max_body_bytes
 
     def every_api_key(self) -> tuple[str, ...]:
         """Return all API keys in plain text, also those of the file. No key: none is required."""

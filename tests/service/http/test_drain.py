@@ -6,11 +6,9 @@ from typing import Any, Final
 import httpx
 import orjson
 import pytest
-from starlette.types import Message
 
-from tests.support.asgi import http_scope, pieces
 from tests.support.engines import turns, until
-from tests.support.in_process import InProcess, in_process
+from tests.support.in_process import InProcess, SlowReader, in_process
 
 PAIR: Final = [{"tokens": ["a"]}, {"tokens": ["b"]}]
 BODIES: Final[dict[str, dict[str, Any]]] = {
@@ -49,39 +47,10 @@ async def test_a_drain_answers_admitted_requests_of_every_route() -> None:
         assert "draining" in not_ready.text
 
 
-class Reader:
-    """A client that reads nothing of a response until its gate is opened."""
-
-    def __init__(self, serving: InProcess, route: str) -> None:
-        self.gate = asyncio.Event()
-        self.body = b""
-        body = pieces(orjson.dumps(BODIES[route]))
-        scope = dict(http_scope(route, content_type="application/json"))
-        scope |= {"query_string": b"", "raw_path": route.encode(), "app": serving.app}
-        self.request = asyncio.ensure_future(serving.app(scope, self._receive(body), self._send))
-
-    def _receive(self, body: Any) -> Any:
-        first = True
-
-        async def receive() -> Message:
-            nonlocal first
-            if not first:
-                await asyncio.Event().wait()  # it never leaves
-            first = False
-            message: Message = await body()
-            return message
-
-        return receive
-
-    async def _send(self, message: Message) -> None:
-        await self.gate.wait()
-        self.body += bytes(message.get("body", b""))
-
-
 @pytest.mark.parametrize("route", ["/embed", "/v1/embeddings"])
 async def test_a_drain_waits_for_clients_that_still_read(route: str) -> None:
     async with in_process(drain_timeout_seconds=600) as serving:
-        reader = Reader(serving, route)
+        reader = SlowReader(serving, route, BODIES[route])
         await until(lambda: bool(serving.worker.batches))
         await until(lambda: serving.server.engine.admission.requests == 0)
         await turns()
@@ -97,7 +66,7 @@ async def test_a_drain_waits_for_clients_that_still_read(route: str) -> None:
 
 async def test_a_drain_gives_up_on_clients_that_do_not_read() -> None:
     async with in_process(drain_timeout_seconds=0) as serving:
-        reader = Reader(serving, "/embed")
+        reader = SlowReader(serving, "/embed", BODIES["/embed"])
         await until(lambda: bool(serving.worker.batches))
         await until(lambda: serving.server.engine.admission.requests == 0)
 

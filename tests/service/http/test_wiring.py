@@ -58,11 +58,11 @@ async def test_each_model_has_workers_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_limits_of_the_settings_reach_the_parts() -> None:
-    limits = {"max_queue_tokens": 12_345, "max_receiving_bytes": 1 << 24, "max_body_bytes": 1 << 20}
+    limits = {"max_queue_tokens": 12_345, "max_body_bytes": 1 << 20}
 
     server, _ = await started(model=str(SMALL), **limits)
 
-    assert server.receiving.limit == 1 << 24
+    assert server.bodies.limit == 1 << 24
     with pytest.raises(TooLarge, match="12345"):
         server.engine.admission.admit([12_346], 60.0)
     await server.engine.stop()
@@ -78,7 +78,7 @@ async def test_gauges_are_read_when_the_metrics_are_asked_for() -> None:
         return sum(each.value for f in families for each in f.samples if each.name == name)
 
     assert gauge("elmo_receiving_bytes") == 0
-    server.receiving.hold(1_000)
+    server.bodies.hold("me", 1_000)
     assert gauge("elmo_receiving_bytes") == 1_000
     assert gauge("elmo_queue_sentences") == gauge("elmo_queue_tokens") == 0
     hold = server.engine.answers.hold("me", 77)

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output
+from elmo_serve.scheduling.byte_budget import ByteHold
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
@@ -61,7 +61,7 @@ def described(
 
 
 class ChunkedResponse(Response):
-    """A response in chunks; its reserved memory is released when the last one is sent.
+    """A response in chunks; its bytes are given back when the last one is sent.
 
     `warnings` is the number of odd tokens, for a header.
     """
@@ -71,7 +71,7 @@ class ChunkedResponse(Response):
         chunks: list[Chunk],
         warnings: int,
         headers: Sequence[tuple[bytes, bytes]],
-        memory: ExitStack,
+        hold: ByteHold,
     ) -> None:
         # Not Response's own constructor, which would join and copy a body.
         self.background = None
@@ -79,11 +79,13 @@ class ChunkedResponse(Response):
         if warnings:
             self.raw_headers.append((b"x-warnings", str(warnings).encode()))
         self._chunks = chunks
-        self._memory = memory
+        self._hold = hold
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._memory:
+        try:
             await send_chunks(send, self.raw_headers, self._chunks)
+        finally:
+            self._hold.release()
 
 
 async def send_chunks(

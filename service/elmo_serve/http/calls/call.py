@@ -1,20 +1,20 @@
 """From the body of a request to its vectors: the steps that every route that embeds shares."""
 
 import asyncio
-import time
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 import orjson
 from fastapi import Request
 from starlette.types import Receive, Scope
 
-from elmo_serve.errors import DeadlineExceeded, SentenceFailed
+from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
 from elmo_serve.http.calls.answer import ChunkedResponse
-from elmo_serve.http.calls.body import NOT_RECEIVED, SMALL_BODY_BYTES, Body
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
 from elmo_serve.http.helpers.text_pool import TokenizedTexts
@@ -30,18 +30,35 @@ from elmo_serve.tracing.trace import Trace
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_NOT_PARSED: Final = "The body was not parsed within {:g} s."
+_NOT_SPLIT: Final = "The texts were not split into tokens within {:g} s."
+_NOT_COMPUTED: Final = "The vectors were not computed within {:g} s."
 _NOT_WRITTEN: Final = "The vectors were computed within {:g} s, but the response was not written."
 
 VECTORS_FACTOR: Final = 1
 """Memory of a small response that is computed from the vectors, against these."""
 
 
+@asynccontextmanager
+async def received(request: Request, most_bytes: float = math.inf) -> AsyncIterator[Body]:
+    """Receive a body of another kind for a block, which ends as that of `EmbeddingCall`.
+
+    Raises:
+        ServiceError, DisconnectError: see `Body.receive`.
+    """
+    server: Server = request.app.state.server
+    async with server.deadlines.begin(server.settings.request_timeout_seconds):
+        with Body(request.scope, server.bodies, most_bytes) as body:
+            await body.receive(request.receive)
+            yield body
+
+
 class EmbeddingCall:
     """One request with sentences or texts, up to its response.
 
-    A context manager, whose block ends early when the time of the request is over
+    An async context manager, whose block ends early when the time of the request is over
     (DeadlineExceeded), when its client leaves (DisconnectError) and when the server stops
-    (Unavailable). It frees the memory of a call that is not answered.
+    (Unavailable). It frees the memory of the body, and of a call that is not answered.
 
     Raises InvalidRequest for a wrong `X-Request-Timeout`, and UnsupportedMediaType.
     """
@@ -51,47 +68,44 @@ class EmbeddingCall:
         self.scope: Scope = request.scope
         self._receive: Receive = request.receive
         most = self.server.settings.request_timeout_seconds
-        self._seconds = headers.timeout_seconds(self.scope, most)
-        self._deadline = time.monotonic() + self._seconds
-        self._memory = ExitStack()
-        self._body_bytes = 0
+        self._deadline = self.server.deadlines.begin(headers.timeout_seconds(self.scope, most))
+        self._body = Body(self.scope, self.server.bodies)
+        self._answer = self.server.engine.answers.hold(headers.client(self.scope))
+        self._is_answered = False
         self._trace: Trace | None = self.scope["state"].get("trace")
         headers.media_type(self.scope)
 
-    def __enter__(self) -> Self:
-        self._wait = self.server.waits.begin().__enter__()
+    async def __aenter__(self) -> Self:
+        await self._deadline.__aenter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._memory.close()
-        self._wait.__exit__(*error)
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the deadline."""
-        return self._deadline - time.monotonic()
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self._deadline.__aexit__(*error)
+        finally:
+            self._body.release()
+            if not self._is_answered:
+                self._answer.release()
 
     async def body(self, model: type[RequestT]) -> Parsed[RequestT]:
         """Receive the body and parse it as `model`, a large one in another process.
 
         Raises:
-            DeadlineExceeded: the time was over before.
             ServiceError: see `Body.receive`, `parse` and `JsonWorkerPool.parse`.
             DisconnectError: the client left.
         """
-        server, limits = self.server, self.server.request_limits
+        body, limits = self._body, self.server.request_limits
         headers.refuse_fields_in_query(self.scope, model.model_fields)
-        with self._limited(NOT_RECEIVED), Body(self.scope, server.receiving) as body:
-            await body.receive(self._receive)
-            self._wait.end_on_disconnect(self._receive)
-            self._body_bytes = body.size
-            self._end_stage("receive")
-            if body.size <= SMALL_BODY_BYTES:
-                found = parse(model, body.content, limits)
-            else:
-                found = await server.json_workers.parse(model, body, limits)
-            self._end_stage("parse")
-            return found
+        await body.receive(self._receive)
+        self._deadline.overdue = _NOT_PARSED
+        self._deadline.end_on_disconnect(self._receive)
+        self._end_stage("receive")
+        if body.size <= SMALL_BODY_BYTES:
+            found = parse(model, body.take(), limits)
+        else:
+            found = await self.server.json_workers.parse(model, body, limits)
+        self._end_stage("parse")
+        return found
 
     async def tokenize(
         self,
@@ -101,12 +115,10 @@ class EmbeddingCall:
     ) -> TokenizedTexts:
         """Return the tokens of a body as `tokenize.tokenize` does, and count its warnings.
 
-        Raises:
-            DeadlineExceeded: the time was over before.
-            ServiceError: see `tokenize.tokenize`.
+        Raises ServiceError; see `tokenize.tokenize`.
         """
-        with self._limited("The texts were not split into tokens within {:g} s."):
-            found = await tokenize(self.server, model.info, body, tokenizer=tokenizer)
+        self._deadline.overdue = _NOT_SPLIT
+        found = await tokenize(self.server, model.info, body, tokenizer=tokenizer)
         self._end_stage("tokenize")
         if found.warnings.count:
             self.server.metrics.token_warnings.inc(found.warnings.count)
@@ -128,7 +140,7 @@ class EmbeddingCall:
 
         Raises:
             SentenceFailed: the model failed on a sentence; it points into the body.
-            ServiceError: see `ByteHold.add` and `Engine.embed`.
+            ServiceError: see `reserve` and `Engine.embed`.
         """
         dimension, engine = model.info.dimension, self.server.engine
         if isinstance(output, list):
@@ -139,21 +151,21 @@ class EmbeddingCall:
             counts = Counter(texts.lengths).items()
             sizes = (output.size(length, dimension) * count for length, count in counts)
         size = sum(sizes)
-        reserved = int(size * memory_factor) + more_bytes
-        client = headers.client(self.scope)
-        self._memory.callback(engine.answers.hold(client, reserved).release)
+        self.reserve(int(size * memory_factor) + more_bytes)
+        self._deadline.overdue = _NOT_COMPUTED
         try:
             embedded = await engine.embed(
                 texts.sentences,
                 texts.lengths,
                 outputs,
-                self.seconds_left,
-                client,
+                self._deadline.seconds_left,
+                headers.client(self.scope),
                 model.name,
                 trace=self._trace,
             )
         except SentenceFailed as error:
             raise error.at(body.pointer(error.index)) from None
+        self._deadline.overdue = _NOT_WRITTEN
         self.scope["state"]["log_fields"].update(
             sentences=len(texts.sentences),
             tokens=sum(texts.lengths),
@@ -162,47 +174,33 @@ class EmbeddingCall:
         )
         return embedded
 
+    def reserve(self, size: int) -> None:
+        """Count bytes of the response until it is sent; raises as `ByteHold.add`."""
+        self._answer.add(size)
+
     def learn(self, texts: TokenizedTexts) -> None:
         """Let the load shedder learn how many tokens, boundaries included, the body lets compute.
 
         A sentence counts once however it is repeated, so the estimate stays a lower bound.
         """
         cost = cost_of(dict(zip(texts.sentences, texts.lengths, strict=True)).values())
-        self.server.load_shedder.learn(self._body_bytes, cost)
+        self.server.load_shedder.learn(self._body.size, cost)
 
     async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:
-        """Return the JSON of the vectors, written by other processes; see `JsonWorkerPool.write`.
-
-        Raises:
-            DeadlineExceeded: the time was over before.
-        """
-        with self._limited(_NOT_WRITTEN):
-            return await self.server.json_workers.write(embedded.vectors, as_objects=as_objects)
+        """Return the JSON of the vectors; see `JsonWorkerPool.write`."""
+        return await self.server.json_workers.write(embedded.vectors, as_objects=as_objects)
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute a part of the response in a thread.
 
-        Raises:
-            DeadlineExceeded: the time was over before. The thread ends its work for nobody.
+        When the time is over, the thread keeps running and its result is discarded.
         """
-        with self._limited(_NOT_WRITTEN):
-            return await asyncio.to_thread(work, *args, **kwargs)
+        self._deadline.overdue = _NOT_WRITTEN
+        return await asyncio.to_thread(work, *args, **kwargs)
 
     def _end_stage(self, name: str) -> None:
         if self._trace is not None:
             self._trace.end_stage(name)
-
-    @contextmanager
-    def _limited(self, overdue: str) -> Iterator[None]:
-        """End a step at the deadline with this text, which names the seconds."""
-
-        def error() -> DeadlineExceeded:
-            self.server.metrics.failures.labels("deadline").inc()
-            return DeadlineExceeded(overdue.format(self._seconds))
-
-        self._wait.limit(self.seconds_left, error)
-        yield
-        self._wait.clear_limit()
 
     def json_response(
         self, members: dict[str, Any], body: Parsed[RequestT], texts: TokenizedTexts
@@ -217,7 +215,8 @@ class EmbeddingCall:
     ) -> ChunkedResponse:
         """Return a response, JSON unless `more` headers say otherwise.
 
-        Its memory is released when the last chunk is sent.
+        Its bytes are given back when the last one is sent.
         """
         self._end_stage("encode")
-        return ChunkedResponse(chunks, texts.warnings.count, more, self._memory.pop_all())
+        self._is_answered = True
+        return ChunkedResponse(chunks, texts.warnings.count, more, self._answer)

@@ -51,11 +51,13 @@ BODY_ERRORS: Final = (
     TooLarge,
     UnsupportedMediaType,
     InvalidRequest,
+    ClientOverShare,
+    Overloaded,
     DeadlineExceeded,
 )
 """Errors of every route with a body."""
 
-EMBED_ERRORS: Final = (*BODY_ERRORS, ClientOverShare, SentenceFailed, Overloaded)
+EMBED_ERRORS: Final = (*BODY_ERRORS, SentenceFailed)
 """Errors of every route that computes vectors of a body."""
 
 _SHORTAGES: Final = {errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE, errno.ENOSPC}

@@ -40,7 +40,7 @@ async def embed(request: Request) -> Response:
     The answer depends on the request alone: not on what else the server is asked, nor when.
     """
     encoder = media_types.choose(headers.accept(request.scope))
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(EmbedRequest)
         asked = body.request
         model = call.server.models.get(asked.model)

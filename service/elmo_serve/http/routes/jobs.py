@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from elmo_serve.errors import ClientOverShare, Conflict, Overloaded, UnknownJob
 from elmo_serve.http import headers
+from elmo_serve.http.calls.call import received
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.routes.tasks import Name, check_name
 from elmo_serve.http.schemas.tasks import JobList, JobResponse
@@ -68,7 +69,7 @@ async def fit_task(
     client = headers.client(request.scope)
     server.jobs.check_name(name, served.tasks)
     with server.jobs.slots.taking(client) as slot:
-        async with server.received(request) as body:
+        async with received(request) as body:
             plan = await server.fit_parser.parse(body, _source(server, served, is_lines))
         queue = bulk_queue(server.engine, served.name, server.settings, client)
         job = await server.jobs.submit(name, queue, served.tasks, plan, slot)

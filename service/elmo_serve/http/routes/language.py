@@ -63,7 +63,7 @@ async def score(request: Request) -> Response:
     is not in the vocabulary has the surprisal of `<UNK>`, and says so.
     """
     encoder = media_types.choose(headers.accept(request.scope), _SCORE_TYPES)
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(ScoreRequest)
         model, texts = await _prepared(call, body)
         softmax = _softmax(model)
@@ -93,7 +93,7 @@ async def substitutes(request: Request) -> Response:
     The token at the place is not looked at. Probabilities are those over the whole vocabulary;
     `<S>`, `</S>` and `<UNK>` are never listed.
     """
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(SubstitutesRequest)
         asked = body.request
         model, texts = await _prepared(call, body)

@@ -40,7 +40,7 @@ async def neighbours(request: Request) -> Response:
     Without `ELMO_INDEX` a text that comes with the program is searched. It is embedded when it is
     first asked for; until then the response is 503, and says how far it is.
     """
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(NeighboursRequest)
         wanted = body.request
         model = call.server.models.get(wanted.model)

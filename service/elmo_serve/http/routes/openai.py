@@ -58,7 +58,7 @@ async def embeddings(request: Request) -> Response:
     `model: "english@task"` mixes the layers as a task does. Texts without tokens are refused, and
     so are token ids, and `dimensions` other than the width of the model.
     """
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(EmbeddingsRequest)
         asked = body.request
         model, output, name = _chosen(call.server, asked.model)

@@ -32,7 +32,7 @@ router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags
 )
 async def similarity(request: Request) -> Response:
     """Return the cosine of each pair in every layer, and between the means of the layers."""
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(SimilarityRequest)
         asked = body.request
         model = call.server.models.get(asked.model)

@@ -19,6 +19,7 @@ from elmo_serve.errors import (
     pointer,
 )
 from elmo_serve.http import headers
+from elmo_serve.http.calls.call import received
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import Model, TheServer
@@ -81,8 +82,8 @@ async def put_task(
     headers.media_type(request.scope)
     # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
     # million unknown fields would stop the event loop for seconds.
-    async with server.received(request, MAX_FILE_BYTES) as sent:
-        body = validated(TaskBody, sent.content)
+    async with received(request, MAX_FILE_BYTES) as sent:
+        body = validated(TaskBody, sent.take())
     check_name(name)
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}: leave `name` out"

@@ -6,7 +6,6 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.errors import Overloaded
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import listed_warnings
 from elmo_serve.http.errors.problem_details import BODY_ERRORS, REQUEST_ID, documented
@@ -20,7 +19,7 @@ router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags
 _JSON: Final = "application/json"
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    **documented((*BODY_ERRORS, Overloaded)),
+    **documented(BODY_ERRORS),
     200: {
         "description": "The tokens of each text and their offsets.",
         "headers": {"X-Request-Id": REQUEST_ID, "X-Warnings": WARNINGS},
@@ -38,7 +37,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 )
 async def tokenize_texts(request: Request) -> Response:
     """Return the tokens that POST /embed makes of the same `text`, without their vectors."""
-    with EmbeddingCall(request) as call:
+    async with EmbeddingCall(request) as call:
         body = await call.body(TokenizeRequest)
         asked = body.request
         model = call.server.models.get(asked.model)
@@ -53,4 +52,5 @@ async def tokenize_texts(request: Request) -> Response:
         ]
         if found.warnings.count:
             parts += [b',"warnings":', orjson.dumps(listed_warnings(body, found.warnings))]
+        call.reserve(sum(map(len, parts)))
         return call.response([*parts, b"}"], found)

@@ -17,7 +17,6 @@ class LimitsResponse(BaseModel):
     max_request_sentences: int
     max_sentence_tokens: int
     max_body_bytes: Int64
-    max_receiving_bytes: Int64
     max_answer_bytes: Int64
     max_connections: int
     max_jobs: int

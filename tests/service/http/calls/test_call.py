@@ -65,10 +65,8 @@ async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:
         scope = http_scope("/similarity", X_Request_Timeout="0.01")
         never = threading.Event()
         try:
-            with (
-                pytest.raises(DeadlineExceeded, match=r"within 0\.01 s, but the response was not"),
-                EmbeddingCall(Request({**scope, "app": serving.app})) as call,
-            ):
-                await call.in_thread(never.wait)
+            with pytest.raises(DeadlineExceeded, match=r"within 0\.01 s, but the response was not"):
+                async with EmbeddingCall(Request({**scope, "app": serving.app})) as call:
+                    await call.in_thread(never.wait)
         finally:
             never.set()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from asyncio import ensure_future, sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,9 +18,10 @@ from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitLimits, FitRequest, FitSource
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
+from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
 from tests.support.engines import until
 from tests.support.fits import body
@@ -41,7 +43,7 @@ async def received(content: bytes) -> Body:
     async def receive() -> Message:
         return {"type": "http.request", "body": content}
 
-    body = Body({"headers": []}, Budget(1 << 30))
+    body = Body(http_scope(), ByteBudget(1 << 30, "request bodies", "", time.monotonic))
     await body.receive(receive)
     return body
 

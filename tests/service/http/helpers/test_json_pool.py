@@ -25,8 +25,9 @@ from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
+from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
 from tests.support.processes import children, is_alive
 
@@ -115,7 +116,7 @@ async def _body(members: dict[str, Any]) -> Body:
     async def whole() -> Message:
         return {"type": "http.request", "body": orjson.dumps(members)}
 
-    body = Body({"headers": []}, Budget(1 << 30))
+    body = Body(http_scope(), ByteBudget(1 << 30, "request bodies", "", time.monotonic))
     await body.receive(whole)
     return body
 

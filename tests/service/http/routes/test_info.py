@@ -39,7 +39,6 @@ def test_info_says_every_limit_in_force(narrow_client: httpx.Client) -> None:
         "max_request_sentences": 3,
         "max_sentence_tokens": 4,
         "max_body_bytes": 1_000,
-        "max_receiving_bytes": 134_217_728,
         "max_answer_bytes": 4_000,
         "max_connections": 20,
         "max_jobs": 8,

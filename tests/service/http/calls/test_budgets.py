@@ -1,0 +1,88 @@
+"""Bytes of bodies and answers are counted while they are in memory, for each client."""
+
+import asyncio
+from typing import Any, Final
+
+import httpx
+
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES
+from tests.support.engines import until
+from tests.support.in_process import InProcess, SlowReader, in_process
+
+LIMIT: Final = 10_000
+ASKS: Final = {"sentences": [["a"]], "layers": "top"}
+LARGE: Final[dict[str, Any]] = {"sentences": [["a" * SMALL_BODY_BYTES]], "layers": "top"}
+
+
+def client_at(serving: InProcess, address: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(serving.app, client=(address, 1))
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
+
+
+async def test_a_client_that_uses_all_answers_keeps_no_other_out() -> None:
+    async with in_process(max_answer_bytes=LIMIT) as serving:
+        held = serving.server.engine.answers.hold("192.0.2.1", LIMIT)
+
+        async with client_at(serving, "192.0.2.1") as greedy, client_at(serving, "::2") as other:
+            refused = await greedy.post("/embed", json=ASKS)
+            answer = await other.post("/embed", json=ASKS)
+
+        assert (refused.status_code, answer.status_code) == (503, 200)
+        assert int(refused.headers["retry-after"]) >= 1
+        assert serving.server.engine.answers.used == LIMIT
+        held.release()
+
+
+async def test_a_client_is_its_key() -> None:
+    async with in_process(api_keys="one,two", max_answer_bytes=LIMIT) as serving:
+        held = serving.server.engine.answers.hold("key 1", LIMIT)
+
+        statuses = [
+            (
+                await serving.client.post(
+                    "/embed", json=ASKS, headers={"Authorization": f"Bearer {key}"}
+                )
+            ).status_code
+            for key in ("one", "two")
+        ]
+
+        assert statuses == [503, 200]
+        held.release()
+
+
+async def test_a_large_body_counts_until_its_vectors_are_computed() -> None:
+    """Parsed bodies in the queue were in no budget: memory grew with the connections."""
+    async with in_process(is_open=False) as serving:
+        asked = asyncio.ensure_future(serving.client.post("/embed", json=LARGE))
+        await until(lambda: bool(serving.worker.batches))
+        assert serving.server.bodies.used > SMALL_BODY_BYTES
+        serving.worker.open()
+
+        assert (await asked).status_code == 200
+        assert serving.server.bodies.used == 0
+
+
+async def test_the_answer_of_every_route_counts_until_it_is_sent() -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "/embed": ASKS,
+        "/v1/embeddings": {"input": "a b"},
+        "/tokenize": {"text": ["a b"]},
+    }
+    async with in_process() as serving:
+        answers = serving.server.engine.answers
+        for route, members in bodies.items():
+            reader = SlowReader(serving, route, members)
+            await reader.has_begun.wait()
+            assert answers.used > 0, route
+            reader.gate.set()
+            await reader.request
+            assert len(reader.body) > 0
+            assert answers.used == 0
+
+
+async def test_tokens_that_do_not_fit_are_refused() -> None:
+    async with in_process(max_answer_bytes=100) as serving:
+        answer = await serving.client.post("/tokenize", json={"text": ["a " * 200]})
+
+    assert answer.status_code == 413
+    assert "ELMO_MAX_ANSWER_BYTES" in answer.json()["detail"]

@@ -1,0 +1,132 @@
+"""A request is ended by its time, a disconnect or a stop; nothing else ends it."""
+
+import asyncio
+
+import pytest
+from prometheus_client import Counter
+from starlette.types import Message
+
+from elmo_serve.errors import DeadlineExceeded, Unavailable
+from elmo_serve.http.calls.deadline import Deadlines, DisconnectError
+
+
+def some() -> Deadlines:
+    return Deadlines(Counter("overdue", "Overdue.", registry=None))
+
+
+async def wait_for_ever(deadlines: Deadlines, began: asyncio.Event) -> None:
+    async with deadlines.begin(60):
+        began.set()
+        await asyncio.Event().wait()
+
+
+def is_cancelled() -> bool:
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling() > 0
+
+
+async def test_requests_under_way_are_answered_503_when_the_server_stops() -> None:
+    deadlines, began = some(), asyncio.Event()
+    waiting = asyncio.create_task(wait_for_ever(deadlines, began))
+    await began.wait()
+
+    deadlines.end()
+    deadlines.end()
+
+    with pytest.raises(Unavailable):
+        await waiting
+    assert not waiting.cancelled()
+    assert not deadlines.running
+
+
+async def test_work_after_the_block_is_not_ended() -> None:
+    deadlines, began = some(), asyncio.Event()
+
+    async def work() -> str:
+        async with deadlines.begin(60):
+            began.set()
+        await asyncio.sleep(0)
+        return "done"
+
+    task = asyncio.create_task(work())
+    await began.wait()
+    deadlines.end()
+
+    assert await task == "done"
+
+
+async def test_errors_of_the_block_and_other_cancellations_pass() -> None:
+    deadlines, began = some(), asyncio.Event()
+    for error in (KeyError, TimeoutError):
+        with pytest.raises(error):
+            async with deadlines.begin(60):
+                raise error
+    waiting = asyncio.create_task(wait_for_ever(deadlines, began))
+    await began.wait()
+
+    waiting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_request_over_its_time_says_what_was_missing() -> None:
+    deadlines = some()
+    with pytest.raises(DeadlineExceeded, match=r"Nothing in 0\.001 s"):
+        async with deadlines.begin(0.001) as deadline:
+            deadline.overdue = "Nothing in {:g} s."
+            await asyncio.Event().wait()
+
+    assert deadlines.overdue._value.get() == 1
+    assert not is_cancelled()
+
+
+async def test_a_disconnect_ends_the_request() -> None:
+    has_left = asyncio.Event()
+
+    async def receive() -> Message:
+        await has_left.wait()
+        return {"type": "http.disconnect"}
+
+    async def work() -> None:
+        async with some().begin(60) as deadline:
+            deadline.end_on_disconnect(receive)
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    has_left.set()
+
+    with pytest.raises(DisconnectError):
+        await task
+    assert task.cancelling() == 0
+
+
+async def test_an_error_while_the_request_is_ended_leaves_the_task_uncancelled() -> None:
+    with pytest.raises(KeyError):
+        async with some().begin(0):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise KeyError
+
+    assert not is_cancelled()
+
+
+async def test_the_watch_ends_with_its_request() -> None:
+    """It would hold `receive`, and with it the request, for ever."""
+    is_watching, has_ended = asyncio.Event(), asyncio.Event()
+
+    async def receive() -> Message:
+        try:
+            is_watching.set()
+            await asyncio.Event().wait()
+        finally:
+            has_ended.set()
+        raise AssertionError
+
+    async with some().begin(60) as deadline:
+        deadline.end_on_disconnect(receive)
+        await is_watching.wait()
+
+    await has_ended.wait()
