@@ -4,34 +4,53 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import MutableMapping
-from pathlib import Path
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+_QUOTA_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+"""Microseconds of processor time, and the period that they are for, in cgroup versions 2 and 1."""
 
 _ZEROS = bytes(1 << 20)
 
 _SPINS = "10000"  # half a millisecond on an Intel Xeon (Sapphire Rapids)
 
 
-def usable_cores() -> int:
-    """Return the cores that this process may use: by its affinity, and by a container's quota.
+def usable_cores(root: Path = Path("/")) -> int:
+    """Return the cores that this process may use: by its affinity, and by quotas of its groups.
 
-    Without Linux these are all of the machine.
+    Without Linux these are all of the machine. `root` has /proc and /sys.
     """
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
     else:
         count = os.cpu_count() or 1
-    return max(1, min(count, _quota() or count))
+    return max(1, min([count, *map(math.ceil, _quotas(root))]))
 
 
-def _quota() -> int | None:
-    """Return the whole cores of cgroup v2's cpu.max, which no affinity shows."""
+def _quotas(root: Path) -> Iterator[float]:
+    """Return the quotas, in cores, of this process's control groups and of all their parents.
+
+    Both versions of cgroups are read. In a container the path of a group may be the one on the
+    host: folders that do not exist have no quota.
+    """
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
-        return math.ceil(int(quota) / int(period))
-    except (OSError, ValueError):  # no cgroup, or "max": no quota
-        return None
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:  # "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1
+        _, controllers, path = line.split(":", 2)
+        base = root / "sys/fs/cgroup" / controllers
+        group = PurePosixPath(path.lstrip("/"))
+        for folder in (base / group, *(base / parent for parent in group.parents)):
+            for names in _QUOTA_FILES:
+                try:
+                    text = " ".join((folder / name).read_text(encoding="utf-8") for name in names)
+                    quota, period = map(int, text.split())
+                except (OSError, ValueError):  # "max": no quota
+                    continue
+                if quota > 0:
+                    yield quota / period
 
 
 def reserve(file: BinaryIO, start: int, stop: int) -> None:

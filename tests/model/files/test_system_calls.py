@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,45 @@ def test_a_process_may_use_some_cores_of_the_machine(monkeypatch: pytest.MonkeyP
     assert 1 <= usable_cores() <= cores
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert 1 <= usable_cores() <= cores  # fewer in a container with a quota
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 2),
+        ("0::/", {"cpu.max": "50000 100000"}, 1),
+        ("0::/", {"cpu.max": "max 100000"}, 3),
+        ("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1),
+        ("0::/a/b", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "200000 100000"}, 2),
+        ("0::/on/the/host", {"cpu.max": "100000 100000"}, 1),
+        (
+            "5:memory:/m\n4:cpu,x:/a\n0::/",
+            {
+                "cpu,x/a/cpu.cfs_quota_us": "50000",
+                "cpu,x/a/cpu.cfs_period_us": "100000",
+            },
+            1,
+        ),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ("", {}, 3),
+    ],
+)
+def test_the_lowest_quota_of_all_groups_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    groups: str,
+    files: dict[str, str],
+    cores: int,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    for name, text in files.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups)
+
+    assert usable_cores(tmp_path) == cores
 
 
 PROGRAM = """
