@@ -7,8 +7,9 @@ from typing import Final
 
 from pydantic import SecretStr
 
-KEY: Final = re.compile(r"[!-+\--~]+")
-"""Printable ASCII but the space and the comma: what a header and a list of keys can carry."""
+KEY: Final = re.compile(r"(?![\"'])[!-+\--~]+")
+"""Printable ASCII but the space and the comma: what a header and a list of keys can carry. A quote
+in front would be part of the key, which nobody means."""
 
 _NAMED: Final = re.compile(rf"(?:([A-Za-z0-9._-]{{1,64}}):[ \t]+)?({KEY.pattern})")
 
@@ -58,7 +59,7 @@ def _fault(line: str) -> str:
     name, colon, _ = line.partition(":")
     if colon and re.search(r"\s", name):
         return "a name has no spaces"
-    return "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces and commas"
+    return "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces, commas, quotes"
 
 
 def _text(path: Path) -> str:

@@ -27,7 +27,7 @@ def test_a_key_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     assert settings.api_key_names() == {"zero": "1", "one": "alice", "two": "3"}
 
 
-_NO_KEY = "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces and commas"
+_NO_KEY = "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces, commas, quotes"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,8 @@ _NO_KEY = "a line is KEY or NAME: KEY, and a key of printable ASCII without spac
         ("two words", _NO_KEY),
         ("name: two words", _NO_KEY),
         ("a,b", _NO_KEY),
+        ('"key"', _NO_KEY),
+        ("name: 'key'", _NO_KEY),
         ("na me: key", "a name has no spaces"),
         ("name: key # of the nightly job", "a comment needs a line of its own"),
         ("schlüssel", "it has characters that are not ASCII"),

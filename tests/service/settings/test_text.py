@@ -76,6 +76,9 @@ def test_texts_become_values() -> None:
     [
         ("port", "x", "an integer from 0 to 65,535"),
         ("port", "65536", "an integer from 0 to 65,535"),
+        ("port", "+8000", "an integer from 0 to 65,535"),
+        ("max_client_tokens", "1_000", "an integer from 3 to 1,000,000,000"),
+        ("drain_timeout_seconds", "+1", "a number from 0 to 86,400"),
         ("workers_per_device", "0", "an integer from 1 to 64"),
         ("max_body_bytes", "8MiB", "an integer of at least 1"),
         ("request_timeout_seconds", "0", "a number above 0, up to 86,400"),

@@ -3,7 +3,6 @@
 This is the one place where exceptions of other code become errors of the API (`translated`).
 """
 
-import difflib
 import errno
 import logging
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from elmo_model.errors import SHOWN_CHARACTERS, shown
+from elmo_model.errors import shown
 from elmo_serve.errors import (
     ClientOverShare,
     DeadlineExceeded,
@@ -203,12 +202,7 @@ _RETRY_AFTER: Final[dict[str, Any]] = {
 def _of_framework(request: Request, error: HTTPException) -> ServiceError:
     path = shown(request.url.path)
     if error.status_code == 404:
-        known = request.app.openapi()["paths"]
-        asked = request.url.path[:SHOWN_CHARACTERS]
-        near = sorted((each for each in known if each.endswith(asked)), key=len)
-        near = near or difflib.get_close_matches(asked, known, n=1, cutoff=0.8)
-        meant = f"did you mean {near[0]}? /docs lists all" if near else "/docs lists them"
-        return UnknownRoute(f"No route {path}; {meant}.")
+        return UnknownRoute(f"No route {path}; /docs lists them.")
     if error.status_code == 405:
         allowed = ", ".join(_methods(request))
         return MethodNotAllowed(

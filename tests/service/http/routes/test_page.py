@@ -68,6 +68,17 @@ def test_no_other_file_is_served(client: httpx.Client, path: str) -> None:
     assert response.headers["content-type"] == "application/problem+json"
 
 
+def test_the_page_of_the_document_runs_its_own_scripts_alone(client: httpx.Client) -> None:
+    """A browser runs it in tests/clients/test_browser.py."""
+    response = client.get("/docs")
+
+    policy = dict(
+        each.split(" ", 1) for each in response.headers["content-security-policy"].split("; ")
+    )
+    assert re.fullmatch(r"'self' 'sha256-[A-Za-z0-9+/]{43}='", policy["script-src"])
+    assert response.text.count("<script>") == 1
+
+
 def test_head_has_the_headers_of_get(client: httpx.Client) -> None:
     found, head = client.get("/page/main.js"), client.head("/page/main.js")
 
