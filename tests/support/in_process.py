@@ -91,8 +91,12 @@ class SlowReader:
         self.gate = asyncio.Event()
         self.has_begun = asyncio.Event()
         self.body = b""
-        scope = http_scope(route, content_type="application/json")
-        scope |= {"query_string": b"", "raw_path": route.encode(), "client": (address, 1)}
+        scope = {
+            **http_scope(route, content_type="application/json"),
+            "query_string": b"",
+            "raw_path": route.encode(),
+            "client": (address, 1),
+        }
         content = pieces(orjson.dumps(members))
         self.request = asyncio.ensure_future(
             serving.app({**scope, "app": serving.app}, self._receive(content), self._send)

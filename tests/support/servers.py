@@ -29,7 +29,7 @@ SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
 
 _COMMAND = Path(sys.executable).with_name("elmo")
 _get = partial(httpx.get, verify=False)  # to read the certificates takes 20 ms of processor time
-_LISTENING = re.compile(r'listening on (http://[^\s"]+)')
+_LISTENING = re.compile(r'listening on (http://[^\s",]+)')
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ from starlette.types import ASGIApp
 
 from elmo_serve.http import openapi
 from elmo_serve.http.middleware.context import RequestContext
+from elmo_serve.http.middleware.page_checks import host_check, origin_check
 from elmo_serve.http.middleware.request_checks import (
     KeyRing,
     RequestChecks,
     check_head,
     connection_check,
-    origin_check,
 )
 from elmo_serve.http.routes import (
     embed,
@@ -59,8 +59,12 @@ _EXPOSED_HEADERS: Final = (
 """Response headers that a script of another origin may read, beyond those of every response."""
 
 
-def create_app(server: Server) -> FastAPI:
-    """Return the application; its lifespan starts and stops the processes of `server`."""
+def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
+    """Return the application; its lifespan starts and stops the processes of `server`.
+
+    With `is_local` this machine alone reaches it, so that names of other hosts in `Host` are
+    refused where there are no keys.
+    """
     modules = (
         embed,
         language,
@@ -87,7 +91,7 @@ def create_app(server: Server) -> FastAPI:
         redoc_url=None,
         # FastAPI would look for an OpenTelemetry provider in each request.
         telemetry={"tracing": False, "metrics": False, "logs": False},
-        middleware=_middleware(server, routes),
+        middleware=_middleware(server, routes, is_local=is_local),
         # Given here and not by `include_router`, which matches each request twice.
         routes=routes,
     )
@@ -124,14 +128,16 @@ class _Application(FastAPI):
         return app
 
 
-def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
+def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> list[Middleware]:
     """Return the layers around every route, from the outermost inwards."""
     settings = server.settings
+    keys = settings.api_key_names()
     checks = (
         check_head,
-        origin_check(settings.cors_origins),
+        *([host_check(settings.cors_origins)] if is_local and not keys else ()),
+        origin_check(settings.cors_origins, compares_hosts=not keys),
         connection_check(settings.max_connections),
-        KeyRing(settings.api_key_names()).check,
+        KeyRing(keys).check,
         server.load_shedder.check,
     )
     return [

@@ -119,15 +119,15 @@ def _complete(document: dict[str, Any], needs_key: bool) -> None:
             }
         }
     (forbidden,) = documented((Forbidden,)).values()
-    operations = [each for path in document["paths"].values() for each in path.items()]
-    for method, operation in operations:
+    operations = [each for path in document["paths"].values() for each in path.values()]
+    for operation in operations:
         responses = operation["responses"]
         # FastAPI adds a 422 of its own to every path with a parameter: it never occurs.
         if "HTTPValidationError" in str(responses.get("422")):
             del responses["422"]
-        if method != "get":  # the 403 of `origin_check`, in the form of the 401
-            content = responses["401"]["content"]
-            responses[str(Forbidden.status)] = {**forbidden, "content": content}
+        # The 403 of the checks of `Host` and `Origin`, in the form of the 401.
+        content = responses.get("401", forbidden)["content"]
+        responses[str(Forbidden.status)] = {**forbidden, "content": content}
         if needs_key and "401" in responses:
             operation["security"] = [{"ApiKey": []}]
 

@@ -90,7 +90,9 @@ def run(server: Server, app: FastAPI | None = None) -> int:
     with ExitStack() as stack:
         sockets = [stack.enter_context(each) for each in _listen(settings)]
         server.address = _address(settings.host, sockets[0].getsockname()[1])
-        uvicorn_server = _UvicornServer(server, app or create_app(server))
+        uvicorn_server = _UvicornServer(
+            server, app or create_app(server, is_local=settings.is_local)
+        )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn_server.serve(sockets))
     return 0 if server.fatal is None and uvicorn_server.is_drained else 1
@@ -132,6 +134,8 @@ class _UvicornServer(uvicorn.Server):
         await super().startup(sockets)
         every = ", on every interface" if self._server.settings.host in _EVERY_INTERFACE else ""
         _log.info("listening on %s%s", self._server.address, every)
+        if not (self._server.settings.is_local or self._server.settings.api_key_names()):
+            _log.warning("no API key is asked for: whoever reaches this address may use the server")
         self._run(self._stop_when_failed())
         # A full collection over the modules alone would hold the event loop for some 20 ms.
         gc.collect()

@@ -1,5 +1,6 @@
 """The settings of `elmo serve`: one frozen object, made once at the start."""
 
+import ipaddress
 import re
 import tempfile
 from collections.abc import Sequence
@@ -132,6 +133,13 @@ class Settings(BaseModel):
         min_length=1,
         description="Address to listen on; 0.0.0.0 for every interface, which the image sets.",
         json_schema_extra={"allowed": "an address or a host name"},
+    )
+    published_address: str | None = Field(
+        None,
+        min_length=1,
+        description="Address that the port of a container is published on, which Compose sets. On "
+        "a loopback address a server without keys refuses names of other hosts in `Host`.",
+        json_schema_extra={"allowed": "an address"},
     )
     port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
     tasks: _Folder = Field(
@@ -303,6 +311,11 @@ class Settings(BaseModel):
         return BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
 
     @property
+    def is_local(self) -> bool:
+        """Whether this machine alone can reach the server, by the addresses in the settings."""
+        return any(map(_is_loopback, (self.host, self.published_address or "")))
+
+    @property
     def body_budget_bytes(self) -> int:
         """Bytes of request bodies over 32 KiB that may be in memory at once."""
         return _BODIES * self.max_body_bytes
@@ -369,7 +382,7 @@ class Settings(BaseModel):
         plain = _listed(value)
         # A header can carry these characters alone: any other key could never be sent.
         if not all(key_file.KEY.fullmatch(key) for key in plain):
-            raise ValueError("a key is empty or holds other characters")
+            raise ValueError("a key is empty, is in quotes or holds other characters")
         return tuple(dict.fromkeys(plain))
 
     @field_validator("cors_origins", mode="before")
@@ -389,6 +402,13 @@ class Settings(BaseModel):
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return address.lower() == "localhost"
 
 
 def _listed(value: Any, *, lower: bool = False) -> list[str]:

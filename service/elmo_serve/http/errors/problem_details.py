@@ -202,7 +202,9 @@ _RETRY_AFTER: Final[dict[str, Any]] = {
 def _of_framework(request: Request, error: HTTPException) -> ServiceError:
     path = shown(request.url.path)
     if error.status_code == 404:
-        return UnknownRoute(f"No route {path}; /docs lists them.")
+        meant = f"/v1{request.url.path}"
+        hint = f"it is {meant}" if meant in request.app.openapi()["paths"] else "/docs lists them"
+        return UnknownRoute(f"No route {path}; {hint}.")
     if error.status_code == 405:
         allowed = ", ".join(_methods(request))
         return MethodNotAllowed(

@@ -5,8 +5,7 @@ it refuses reaches no route.
 """
 
 import hashlib
-import hmac
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -14,7 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
-    Forbidden,
     MalformedRequest,
     TooLarge,
     Unauthorized,
@@ -29,10 +27,6 @@ from elmo_serve.http.errors.problem_details import translated
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_OTHER_ORIGINS: Final = ("cross-site", "same-site")
-"""Values of `Sec-Fetch-Site` for a page of another origin; `same-site` differs in its port or
-subdomain."""
 
 PROBES: Final = frozenset({"/health/live", "/health/ready", "/health", "/metrics"})
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
@@ -125,28 +119,6 @@ def check_head(scope: Scope) -> None:
         raise UnknownRoute(f"No route {shown(scope['path'])}; /docs lists them.")
 
 
-def origin_check(origins: Collection[str]) -> Check:
-    """Answer 403 to a request other than GET, HEAD and OPTIONS from a page of another origin.
-
-    `origins` are allowed. Browsers send such a request without asking before, if its body has no
-    media type; only its answer is kept from the page. Programs other than browsers send no
-    `Sec-Fetch-Site`.
-    """
-
-    def check(scope: Scope) -> None:
-        site = headers.first(scope, b"sec-fetch-site")
-        if scope["method"] in _SAFE_METHODS or site is None or "*" in origins:
-            return
-        origin = headers.first(scope, b"origin") or ""
-        if site.lower() in _OTHER_ORIGINS and origin.lower() not in origins:
-            raise Forbidden(
-                f"Origin is {shown(origin)} and Sec-Fetch-Site {shown(site)}; pages of another "
-                f"origin send {shown(scope['method'])} only from those in ELMO_CORS_ORIGINS."
-            )
-
-    return check
-
-
 def connection_check(limit: int) -> Check:
     """Answer 503 on connections over `limit`, which `RequestContext` closes after the response.
 
@@ -170,21 +142,16 @@ def is_open(method: str, path: str) -> bool:
 
 
 class KeyRing:
-    """The server's keys with their names. Every key is compared, in constant time."""
+    """The server's keys with their names, found by a digest: no time tells how near a guess is."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
-        self._names = list(keys.values())
-        self._digests = [_digest(key.encode()) for key in keys]
+        self._names = {_digest(key.encode()): name for key, name in keys.items()}
 
     def name(self, scope: Scope) -> str | None:
         """Return the name of the key that was sent; None when it is none of the server's."""
         sent = headers.first(scope, b"authorization") or ""
         scheme, _, key = sent.encode("latin-1").partition(b" ")
-        digest = _digest(key.strip())
-        matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        if scheme.lower() != b"bearer" or not any(matches):
-            return None
-        return self._names[matches.index(True)]
+        return self._names.get(_digest(key.strip())) if scheme.lower() == b"bearer" else None
 
     def check(self, scope: Scope) -> None:
         """Answer 401 to a request without a key, if its path is not open or there are none.
@@ -207,5 +174,4 @@ class KeyRing:
 
 
 def _digest(key: bytes) -> bytes:
-    """Return a digest of one length, so that comparing tells nothing of a key's length."""
     return hashlib.sha256(key).digest()

@@ -94,25 +94,15 @@ def test_a_byte_order_mark_is_named(client: httpx.Client) -> None:
     assert members["detail"].startswith("The body begins with a byte order mark")
 
 
-@pytest.mark.parametrize(
-    ("path", "meant"),
-    [
-        ("/embedd", "/embed"),
-        ("/similarty", "/similarity"),
-        ("/ready", "/health/ready"),
-        ("/zzz", ""),
-    ],
-)
-def test_an_unknown_route_names_the_nearest(client: httpx.Client, path: str, meant: str) -> None:
-    detail = problem(client.get(path), "unknown-route")["detail"]
-    assert f"did you mean {meant}? /docs lists all." in detail if meant else "lists them" in detail
+def test_an_unknown_route_names_the_list(client: httpx.Client) -> None:
+    assert "/docs" in problem(client.get("/embedd"), "unknown-route")["detail"]
 
 
 @pytest.mark.parametrize("path", ["/embeddings", "/models"])
 def test_clients_of_openai_that_lack_v1_are_shown_why(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 404
-    assert f"did you mean /v1{path}?" in answer.json()["error"]["message"]
+    assert f"/v1{path}" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
