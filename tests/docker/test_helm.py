@@ -240,9 +240,8 @@ def test_both_autoscalers_scale_alike_by_a_metric_of_the_service() -> None:
 class AllOfTheQueue:
     """A backlog whose queue holds every token that was admitted, at 1,000 tokens/s."""
 
-    is_measured = is_known = True
-    seconds_per_token = fastest_seconds_per_token = 1e-3
-    seconds_per_step = 0.0
+    is_measured = True
+    seconds_per_token = best_seconds_per_token = 1e-3
     interactive_size = 1_024
 
     def __init__(self) -> None:

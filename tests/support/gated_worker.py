@@ -47,6 +47,7 @@ class GatedWorker:
     is_open: bool = True
     memory_tokens: float = math.inf  # a larger batch fails for want of device memory
     loads: bool = True
+    warm_up: float = 0.0  # seconds a token that it reports at its start; 0 if not measured
     batches: list[Batch] = field(default_factory=list)  # all that have begun
     queue: list[Batch] = field(default_factory=list)  # the first one runs
     drops: list[Drop] = field(default_factory=list)
@@ -57,7 +58,7 @@ class GatedWorker:
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         self._on_message, self._on_exit = on_message, on_exit
         if self.loads:
-            self.report(Ready(INFO))
+            self.report(Ready(INFO, self.warm_up))
 
     def report(self, message: Message) -> None:
         """Send a message, as the process of a worker does."""

@@ -106,11 +106,12 @@ class Admission:
         `computed` is the cost of the sentences that are computed, fewer where some are equal; None:
         of all. The estimates of time are over it, the limits of tokens over all.
 
-        A request that `is_bulk`, or is larger than a batch, waits for all that is due before it, an
-        interactive one for other interactive ones alone.
+        The estimated wait of a request that `is_bulk`, or is larger than a batch, includes all work
+        scheduled before it, that of an interactive one only other interactive requests.
 
         Raises:
-            TooLarge: it never has room, or takes longer than its timeout by itself.
+            TooLarge: it never has room, or takes longer than its timeout by itself at the best pace
+                that batches confirmed. Else its deadline decides.
             ClientOverShare, Overloaded: there is no room now.
             DeadlineExceeded: the timeout is over.
         """
@@ -122,26 +123,22 @@ class Admission:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
         computed = cost if computed is None else computed
-        # The tokens of one sentence are computed one after the other, by one worker.
-        longest = max(lengths, default=0) * backlog.throughput.seconds_per_step
-        alone = max(computed * backlog.seconds_per_token, longest)
-        # The batches that were measured may have had sentences that are slower than these.
-        least = max(computed * backlog.fastest_seconds_per_token, longest)
-        if least > timeout_seconds and backlog.throughput.is_known:
+        alone = computed * backlog.best_seconds_per_token
+        if alone > timeout_seconds:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
-                f"The request takes about {least:.3g} s by itself and {timeout_seconds:.3g} s of "
-                "its time are left (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer "
-                "or shorter sentences, or name a longer time."
+                f"The request takes about {alone:.3g} s by itself, longer than its "
+                f"{timeout_seconds:.3g} s (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send "
+                "fewer sentences."
             )
         refusal = self.refusal(cost, timeout_seconds, model, computed=computed, is_bulk=is_bulk)
         if refusal is not None:
             raise refusal
-        virtual_seconds_per_token = _virtual_duration(alone, timeout_seconds) / max(cost, 1)
+        seconds = _virtual_duration(computed * backlog.seconds_per_token, timeout_seconds)
         others = [self._requests.hold(1), self._clients.hold(client, cost)]
         if (interactive := self._interactive_of(model, cost, is_bulk=is_bulk)) is not None:
             others.append(interactive.hold(cost))
-        return Admitted(self._tokens.hold(cost), virtual_seconds_per_token, others)
+        return Admitted(self._tokens.hold(cost), seconds / max(cost, 1), others)
 
     def refusal(
         self,
@@ -163,54 +160,30 @@ class Admission:
         model = model or self._default
         backlog = self._backlogs[model]
         if excess := self._tokens.excess(cost):
+            busy = [each for each in self._backlogs.values() if each.tokens_before(math.inf)]
             return Overloaded(
                 f"{self.outstanding} of {self._limits.queue_tokens} tokens are queued; {cost} more "
                 "do not fit.",
-                retry_after=self._seconds_until_free(excess, backlog),
+                retry_after=max(_retry_after(each, excess) for each in busy or [backlog]),
             )
-        computed = cost if computed is None else computed
-        alone = computed * backlog.seconds_per_token
-        due = self._clock() + _virtual_duration(alone, timeout_seconds)
-        interactive = self._interactive_of(model, cost, is_bulk=is_bulk)
-        most = math.inf if interactive is None else interactive.used / _INTERACTIVE_SHARE
-        before = min(backlog.tokens_before(due), most)
-        wait = before * backlog.seconds_per_token
-        planned = _PLANNED_SHARE * timeout_seconds
-        if before and wait + alone > planned:
-            return Overloaded(
-                f"The queue is about {wait:.1f} s long and the request takes {alone:.1f} s: "
-                f"together more than {planned:.3g} s, half of its time: send it later, or with a "
-                "longer X-Request-Timeout.",
-                retry_after=_retry_after(
-                    backlog, _tokens_until_in_time(backlog, computed, due, planned, most)
-                ),
-            )
-        return None
+        alone = (cost if computed is None else computed) * backlog.seconds_per_token
+        virtual_end = self._clock() + _virtual_duration(alone, timeout_seconds)
+        ahead = backlog.tokens_before(virtual_end)
+        if (interactive := self._interactive_of(model, cost, is_bulk=is_bulk)) is not None:
+            ahead = min(ahead, interactive.used / _INTERACTIVE_SHARE)
+        wait, planned = ahead * backlog.seconds_per_token, _PLANNED_SHARE * timeout_seconds
+        if not ahead or wait + alone <= planned:
+            return None
+        return Overloaded(
+            f"The queue is about {wait:.1f} s long and the request takes {alone:.1f} s: together "
+            f"more than {planned:.3g} s, half of its time.",
+            retry_after=_retry_after(backlog, ahead),
+        )
 
     def _interactive_of(self, model: str, cost: int, *, is_bulk: bool) -> Budget | None:
         """Return the tokens of a model's interactive requests; None for a request of bulk."""
         size = self._backlogs[model].pool.interactive_size
         return None if is_bulk or cost > size else self._interactive[model]
-
-    def _seconds_until_free(self, tokens: float, own: Dispatcher) -> float:
-        """Return the seconds until the models that have work have computed so many tokens together.
-
-        Without work, or a measurement, it is an estimate for `own`, the model of the request.
-        """
-        works = [(each, each.tokens_before(math.inf)) for each in self._backlogs.values()]
-        busy = [(each, work) for each, work in works if work and each.throughput.is_measured]
-        if len(busy) < 2:
-            return _retry_after(busy[0][0] if busy else own, tokens)
-        ends = sorted(
-            (work * each.seconds_per_token, 1 / each.seconds_per_token) for each, work in busy
-        )
-        seconds, rate = 0.0, sum(each for _, each in ends)
-        for end, own_rate in ends:
-            if tokens <= (end - seconds) * rate:
-                return min(seconds + tokens / rate, _LONGEST_RETRY_SECONDS)
-            tokens -= (end - seconds) * rate
-            seconds, rate = end, rate - own_rate
-        return min(seconds, _LONGEST_RETRY_SECONDS)
 
     def _check_client(self, client: str, cost: int, backlog: Dispatcher) -> None:
         """Raise an error when the request is over the client's own limit."""
@@ -238,24 +211,6 @@ def _retry_after(backlog: Dispatcher, tokens: float) -> float:
     if not backlog.throughput.is_measured:
         return 1.0
     return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)
-
-
-def _tokens_until_in_time(
-    backlog: Dispatcher, cost: int, due: float, planned: float, most: float
-) -> float:
-    """Return the tokens to compute until a request would be done within `planned` seconds.
-
-    A later request is due later, so more of the queue is computed before it, but never more than
-    `most` tokens: the estimate starts from its place now and grows until it holds.
-    """
-    tokens = 0.0
-    for _ in range(10):
-        before = min(backlog.tokens_before(due + tokens * backlog.seconds_per_token), most)
-        needed = before + cost - planned / backlog.seconds_per_token
-        if needed <= tokens:
-            break
-        tokens = needed
-    return tokens
 
 
 def _virtual_duration(alone: float, timeout_seconds: float) -> float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.request import Request, SentenceJob
+from elmo_serve.scheduling.throughput import ThroughputEstimate
 from elmo_serve.tracing.trace import Part, Trace
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
@@ -25,77 +25,6 @@ theirs. A longer pause leaves workers idle, a shorter one fails more requests.""
 
 _ALIGNMENT = 64
 """Bytes: the results of each sentence begin at a multiple of it, which suits every element type."""
-
-_DECAY = 0.9
-"""Weight of earlier batches when one more is counted. Higher values follow changes more slowly."""
-
-_UNMEASURED_SECONDS_PER_TOKEN = 1e-3
-"""Assumed until a worker has reported the time of its warm-up."""
-
-_FRESH_SECONDS = 60.0
-"""Age at which a measurement is not trusted any more. Without this limit, a wrong estimate could
-refuse every request whose batch would correct it."""
-
-
-class ThroughputEstimate:
-    """Seconds per token of one worker: a moving average over batches at least half full.
-
-    Smaller batches are bound by latency and would make a long queue look slower than it is.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._tokens = 0.0
-        self._seconds = 0.0
-        self._measured_at = 0.0
-        self._warm_up = 0.0
-        self._fastest = math.inf
-        self.seconds_per_step = 0.0  # of a single sentence, from a warm-up; 0 if unknown
-
-    def start_from(self, seconds_per_token: float, seconds_per_step: float = 0.0) -> None:
-        """Use the times of a worker's warm-up until batches were measured; 0 is no measurement."""
-        self._warm_up = seconds_per_token or self._warm_up
-        self._fastest = min(self._fastest, self._warm_up or math.inf)
-        self.seconds_per_step = seconds_per_step or self.seconds_per_step
-
-    def add(self, tokens: int, seconds: float, *, fullness: float, longest: int) -> None:
-        """Count a batch that took `seconds`; `fullness` is its padded size by its budget.
-
-        `longest` is the length of its longest sentence in tokens. No step of a single sentence
-        takes longer than a step of a batch, so a batch corrects a warm-up that was disturbed.
-        """
-        if self.seconds_per_step:
-            self.seconds_per_step = min(self.seconds_per_step, seconds / max(longest, 1))
-        if fullness >= 0.5:
-            self._tokens = _DECAY * self._tokens + tokens
-            self._seconds = _DECAY * self._seconds + seconds
-            self._fastest = min(self._fastest, self._seconds / self._tokens)
-            self._measured_at = self._clock()
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether a batch was measured recently."""
-        return self._tokens > 0 and self._clock() - self._measured_at < _FRESH_SECONDS
-
-    @property
-    def is_known(self) -> bool:
-        """Whether a batch was measured recently, or a worker's warm-up."""
-        return self.is_measured or self._warm_up > 0
-
-    @property
-    def seconds_per_token(self) -> float:
-        """The seconds that one worker takes for a token."""
-        if self.is_measured:
-            return self._seconds / self._tokens
-        return self._warm_up or _UNMEASURED_SECONDS_PER_TOKEN
-
-    @property
-    def fastest_seconds_per_token(self) -> float:
-        """The least that was measured so far, in a warm-up or as the average of batches.
-
-        A batch with one long sentence is half full too, and slower than one with many.
-        """
-        return min(self.seconds_per_token, self._fastest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,9 +138,9 @@ class Dispatcher:
         return self.throughput.seconds_per_token / max(self.pool.ready_count, 1)
 
     @property
-    def fastest_seconds_per_token(self) -> float:
-        """The least that all workers together may take for a token, if each of them is ready."""
-        return self.throughput.fastest_seconds_per_token / max(len(self.pool.slots), 1)
+    def best_seconds_per_token(self) -> float:
+        """The least that all workers together took for a token; 0 without a recent measurement."""
+        return self.throughput.best_seconds_per_token / max(len(self.pool.slots), 1)
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""
@@ -295,18 +224,15 @@ class Dispatcher:
 
     def on_ready(self, ready: Ready) -> None:
         """Give the worker a batch."""
-        self.throughput.start_from(ready.seconds_per_token, ready.seconds_per_step)
+        self.throughput.start_from(ready.seconds_per_token)
         self._schedule()
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
         running = self._ended(batch, slot)
-        self.throughput.add(
-            batch.tokens,
-            slot.seconds,
-            fullness=batch.padded_tokens / slot.budget,
-            longest=max(job.tokens for job in running.jobs),
-        )
+        if all(job.waiting for job in running.jobs):  # else the worker may have stopped early
+            fullness = batch.padded_tokens / slot.budget
+            self.throughput.add(batch.tokens, slot.seconds, fullness=fullness)
         try:
             self._dispatch()
         finally:  # a fault of the next batch must not lose the results of this one

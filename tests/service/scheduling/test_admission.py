@@ -1,7 +1,6 @@
 """Admission refuses early and honestly, and counts every token and byte once."""
 
 import contextlib
-import math
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -21,14 +20,12 @@ class FakeBacklog:
     before: float = 0.0
     seconds_per_token: float = 1e-3
     is_measured: bool = True
-    is_known: bool = True
-    seconds_per_step: float = 0.0
     interactive_size: int = 0
-    warm_up: float = math.inf
+    best: float | None = None
 
     @property
-    def fastest_seconds_per_token(self) -> float:
-        return min(self.seconds_per_token, self.warm_up)
+    def best_seconds_per_token(self) -> float:
+        return self.seconds_per_token if self.best is None else self.best
 
     @property
     def throughput(self) -> Self:
@@ -97,15 +94,14 @@ def test_a_request_that_never_has_room_is_too_large_and_not_refused_for_now() ->
         admission.admit([8] * 101, 60.0)
 
 
-def test_a_request_that_would_wait_too_long_is_refused_until_it_would_not() -> None:
+def test_a_request_that_would_wait_too_long_is_refused_for_as_long() -> None:
     backlog = FakeBacklog(before=4_000)  # 4 s
     admission = admission_of(backlog)
-    with pytest.raises(
-        Overloaded, match=r"about 4\.0 s long.* takes 0\.5 s.* than 3 s, half"
-    ) as caught:
+    with pytest.raises(Overloaded, match=r"4\.0 s .* 0\.5 s.* 3 s") as caught:
         admission.admit([8] * 50, 6.0)
 
-    backlog.before -= caught.value.retry_after / backlog.seconds_per_token
+    assert caught.value.retry_after == 4
+    backlog.before = 0.0
     assert admission.refusal(500, 6.0) is None
 
 
@@ -125,14 +121,9 @@ def test_an_interactive_request_is_not_refused_for_the_bulk_that_it_overtakes() 
 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
     """Clients send a 504 again, and this request would never be in time."""
-    said = (
-        r"about 0\.6 s by itself and 0\.5 s of its time .*ELMO_REQUEST_TIMEOUT_SECONDS.*send fewer"
-    )
-    with pytest.raises(TooLarge, match=said):
+    with pytest.raises(TooLarge, match=r"0\.6 s .* 0\.5 s .*ELMO_REQUEST_TIMEOUT_SECONDS"):
         admission_of().admit([8] * 60, 0.5)
-    with pytest.raises(
-        TooLarge, match=r"about 0\.01 s by itself and 0\.000641 s of its time are left"
-    ):
+    with pytest.raises(TooLarge, match=r"0\.01 s .* 0\.000641 s"):
         admission_of().admit([8], 0.000641)
 
 
@@ -148,30 +139,16 @@ def test_the_time_is_that_of_what_is_computed_and_the_limits_count_all() -> None
         admission.admit([8] * 101, 60.0, computed=10)
 
 
-def test_a_long_sentence_is_refused_by_the_pace_of_a_single_one() -> None:
-    """35,000 tokens of one sentence take longer than as many of a full batch."""
-    admission = admission_of(FakeBacklog(seconds_per_step=5e-3), queue_tokens=40_000)
-    admission.admit([8] * 3_500, 60.0).close()  # 35 s in full batches
-
-    with pytest.raises(TooLarge, match=r"about 175 s .* 60 s .*ELMO_REQUEST_TIMEOUT_SECONDS"):
-        admission.admit([35_000], 60.0)
-
-
-def test_the_pace_of_a_warm_up_calls_a_request_too_long() -> None:
-    with pytest.raises(TooLarge, match=r"about 0\.8 s"):
-        admission_of(FakeBacklog(is_measured=False)).admit([8] * 80, 0.5)
-
-
 def test_slow_batches_of_other_requests_call_no_request_too_long() -> None:
     """A request is refused for ever only if it is too long at the best pace that is known."""
-    backlog = FakeBacklog(seconds_per_token=4e-3, warm_up=1e-3)
+    backlog = FakeBacklog(seconds_per_token=4e-3, best=1e-3)
     admission_of(backlog).admit([8] * 80, 1.0)  # 3.2 s like the last batches, 0.8 s at best
     with pytest.raises(TooLarge, match=r"about 0\.8 s"):
         admission_of(backlog).admit([8] * 80, 0.5)
 
 
-def test_an_estimate_that_rests_on_no_measurement_calls_no_request_too_long() -> None:
-    backlog = FakeBacklog(is_measured=False, is_known=False)
+def test_without_a_measured_batch_no_request_is_too_long_and_a_refusal_is_short() -> None:
+    backlog = FakeBacklog(is_measured=False, best=0.0)
     admission = admission_of(backlog)
     admission.admit([8] * 60, 0.5)
     backlog.before = 600
@@ -232,12 +209,11 @@ def test_models_share_the_queue_but_not_their_backlogs() -> None:
     ("slow", "fast", "seconds"),
     [
         (FakeBacklog(900, 0.1), FakeBacklog(), 10),  # 100 tokens of the slow one alone
-        (FakeBacklog(900, 0.1), FakeBacklog(10, 1e-3), 9),  # 10 at once, 90 of the slow one
-        (FakeBacklog(900, 0.1), FakeBacklog(900, 0.1), 5),  # both compute
+        (FakeBacklog(900, 0.1), FakeBacklog(900, 0.2), 20),  # at the slower rate
         (FakeBacklog(), FakeBacklog(), 1),  # nothing is queued yet: at the model's own rate
     ],
 )
-def test_room_in_the_common_queue_comes_at_the_rate_of_the_models_that_have_work(
+def test_room_in_the_common_queue_comes_at_the_rate_of_the_model_that_has_work(
     slow: FakeBacklog, fast: FakeBacklog, seconds: int
 ) -> None:
     limits = Limits(queue_tokens=1_000, answer_bytes=1_000)

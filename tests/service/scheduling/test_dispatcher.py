@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from elmo_serve.errors import SentenceFailed, Unavailable
+from elmo_serve.errors import Overloaded, SentenceFailed, Unavailable
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.messages import Batch, Drop
 from elmo_serve.workers.shared_memory import Segment
@@ -169,6 +169,23 @@ async def test_sentences_that_nobody_waits_for_are_dropped_from_the_batch_that_r
         check(await kept, [sentences[0]])
         check(await again, [sentences[1]])
         assert b.computed[batch.sentences[1]] == 2
+
+
+@in_virtual_time
+async def test_a_batch_that_was_cut_short_is_no_measurement() -> None:
+    """Its worker may have computed nothing of it, and seems as fast as it is not."""
+    async with bench(lambda: GatedWorker(is_open=False, warm_up=1e-3)) as b:
+        leaves = b.ask(same_length("a", 100))
+        await until(lambda: bool(b.batches))
+        leaves.cancel()
+        await turns()
+        b.workers[0].finish()
+        bulk = b.ask(same_length("b", 100))  # 0.8 s by the warm-up
+        await turns()
+        with pytest.raises(Overloaded):
+            await b.ask(same_length("c", 100), timeout=1.0)
+        b.workers[0].open()
+        await bulk
 
 
 @in_virtual_time

@@ -155,12 +155,20 @@ async def test_a_request_that_takes_longer_than_its_timeout_is_refused_at_once()
     async with bench(slow(1e-3)) as b:
         await b.ask(same_length("w", 16))
         before = asyncio.get_running_loop().time()
-        with pytest.raises(TooLarge, match="send fewer or shorter sentences"):
+        with pytest.raises(TooLarge, match="send fewer"):
             await b.ask(same_length("a", 100), timeout=0.5)
 
         assert asyncio.get_running_loop().time() == before
         assert b.count("elmo_failures_total", reason="deadline") == 0
         assert b.computed[orjson.dumps(["a0"] * 6)] == 0
+
+
+@in_virtual_time
+async def test_a_disturbed_warm_up_refuses_no_request_for_ever() -> None:
+    """Its true pace is a tenth of the warm-up's; whatever the request, it is tried."""
+    async with bench(lambda: GatedWorker(1e-4, warm_up=1e-3)) as b:
+        sentences = same_length("a", 100)  # 0.08 s, 0.8 s by the warm-up
+        check(await b.ask(sentences, timeout=0.5), sentences)
 
 
 @in_virtual_time

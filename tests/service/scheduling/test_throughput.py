@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_serve.scheduling.dispatcher import ThroughputEstimate
+from elmo_serve.scheduling.throughput import ThroughputEstimate
 
 
 class Clock:
@@ -21,38 +21,42 @@ def test_the_warm_up_counts_until_a_batch_was_measured() -> None:
     assert not estimate.is_measured
     assert estimate.seconds_per_token == pytest.approx(0.002)
 
-    estimate.add(500, 2.0, fullness=1.0, longest=10)
+    estimate.add(500, 2.0, fullness=1.0)
     assert estimate.is_measured
     assert estimate.seconds_per_token == pytest.approx(0.004)
 
 
-def test_the_best_pace_is_that_of_the_warm_up_or_of_batches() -> None:
-    estimate = ThroughputEstimate(Clock())
-    estimate.start_from(2e-3)
-    estimate.add(1_400, 7.0, fullness=0.7, longest=1_400)  # a long sentence
-    assert estimate.fastest_seconds_per_token == pytest.approx(0.002)
-
-    for _ in range(100):
-        estimate.add(2_000, 2.0, fullness=1.0, longest=50)
-    assert estimate.fastest_seconds_per_token == pytest.approx(0.001, rel=0.01)
-
-
-def test_the_best_pace_is_kept_after_a_slow_warm_up() -> None:
+def test_no_pace_is_the_best_before_a_batch_confirmed_it() -> None:
     clock = Clock()
     estimate = ThroughputEstimate(clock)
-    estimate.start_from(9e-3)  # disturbed
-    estimate.add(2_000, 2.0, fullness=1.0, longest=50)
-    estimate.add(1_400, 7.0, fullness=0.7, longest=1_400)
-    clock.now += 61
-    estimate.start_from(8e-3)  # of a worker that replaces another
+    estimate.start_from(5e-3)  # of a start that was disturbed
+    assert estimate.best_seconds_per_token == 0
 
-    assert estimate.fastest_seconds_per_token == pytest.approx(0.001)
+    estimate.add(2_000, 1.0, fullness=0.4)
+    assert estimate.best_seconds_per_token == 0
+    estimate.add(2_000, 1.0, fullness=1.0)
+    assert estimate.best_seconds_per_token == pytest.approx(0.0005)
+    clock.now += 61
+    assert estimate.best_seconds_per_token == 0
+
+
+def test_the_best_pace_is_kept_whatever_warm_ups_and_batches_follow() -> None:
+    estimate = ThroughputEstimate(Clock())
+    estimate.start_from(2e-3)
+    estimate.add(1_400, 7.0, fullness=0.7)  # a long sentence
+    assert estimate.best_seconds_per_token == pytest.approx(0.002)
+
+    for _ in range(100):
+        estimate.add(2_000, 2.0, fullness=1.0)
+    estimate.add(1_400, 7.0, fullness=0.7)
+    estimate.start_from(8e-3)  # of a worker that replaces another
+    assert estimate.best_seconds_per_token == pytest.approx(0.001, rel=0.01)
 
 
 def test_small_batches_are_not_counted() -> None:
     estimate = ThroughputEstimate(Clock())
-    estimate.add(1_000, 1.0, fullness=1.0, longest=10)
-    estimate.add(10, 1.0, fullness=0.49, longest=10)
+    estimate.add(1_000, 1.0, fullness=1.0)
+    estimate.add(10, 1.0, fullness=0.49)
 
     assert estimate.seconds_per_token == pytest.approx(0.001)
 
@@ -60,9 +64,9 @@ def test_small_batches_are_not_counted() -> None:
 def test_the_estimate_follows_a_change() -> None:
     estimate = ThroughputEstimate(Clock())
     for _ in range(100):
-        estimate.add(1_000, 1.0, fullness=1.0, longest=10)
+        estimate.add(1_000, 1.0, fullness=1.0)
     for _ in range(50):
-        estimate.add(1_000, 3.0, fullness=1.0, longest=10)
+        estimate.add(1_000, 3.0, fullness=1.0)
 
     assert estimate.seconds_per_token == pytest.approx(0.003, rel=0.01)
 
@@ -71,19 +75,8 @@ def test_an_old_measurement_is_not_trusted() -> None:
     clock = Clock()
     estimate = ThroughputEstimate(clock)
     estimate.start_from(2e-3)
-    estimate.add(1_000, 1_000.0, fullness=1.0, longest=10)
+    estimate.add(1_000, 1_000.0, fullness=1.0)
     clock.now += 61
 
     assert not estimate.is_measured
     assert estimate.seconds_per_token == pytest.approx(0.002)
-
-
-def test_a_batch_corrects_a_warm_up_that_was_disturbed() -> None:
-    """Else a long sentence would be refused for ever: one that is refused is never measured."""
-    estimate = ThroughputEstimate(Clock())
-    estimate.start_from(1e-3, seconds_per_step=50e-3)
-
-    estimate.add(20, 0.1, fullness=0.02, longest=20)
-    assert estimate.seconds_per_step == 0.1 / 20
-    estimate.add(640, 1.0, fullness=0.7, longest=10)  # many rows: slower steps
-    assert estimate.seconds_per_step == 0.1 / 20
