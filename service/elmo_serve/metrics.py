@@ -89,7 +89,7 @@ class Metrics:
     def _declare_batches(self) -> None:
         self.queue_wait = self._histogram(
             "elmo_queue_wait_seconds",
-            "Time that a sentence waited for its batch.",
+            "Time that a request waited for its first batch.",
             _SECONDS,
             "model",
         )

@@ -19,7 +19,7 @@ from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.slot import Child, SlotSpec
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.watchdog import Clock, Timeouts
 from tests.support.gated_worker import DIMENSION, GatedWorker, mark
 from tests.support.virtual_time import LoopClock
 
@@ -99,6 +99,7 @@ async def bench(
     answer_bytes: int = 1 << 30,
     client_tokens: int | None = None,
     timeouts: Timeouts = _USUAL,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Bench]:
     """Start an engine with a worker slot for each of `makes`, which return its workers in turn.
 
@@ -113,7 +114,7 @@ async def bench(
 
         return made
 
-    metrics, clock = Metrics(), LoopClock()
+    metrics, clock = Metrics(), clock or LoopClock()
     specs = [spec_of(kept(make), timeouts, budget) for make in makes or (GatedWorker,)]
     engine = Engine(
         {MODEL: WorkerPool(specs, metrics, clock)},

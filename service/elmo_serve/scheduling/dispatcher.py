@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
+from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
 from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.request import Request, SentenceJob
 from elmo_serve.scheduling.throughput import ThroughputEstimate
@@ -106,12 +107,25 @@ class Dispatcher:
         self._batch_duration = metrics.batch_duration
         self.metrics = metrics.of(model)
         self.requests: dict[Request, None] = {}  # admitted and not over, in their order
-        self.traced: set[Trace] = set()  # of the requests that wait and are sampled
+        self._traced: set[Trace] = set()  # of the requests that wait and are sampled
         self._clock = clock
         self._running: dict[int, RunningBatch] = {}  # by the id of the batch
         self._last_batch = 0
         self._is_scheduled = False
         self._timer: Timer | None = None
+
+    def begin(self, request: Request) -> None:
+        """Count a request as one that waits until `end`."""
+        if request.trace is not None:
+            self._traced.add(request.trace)
+        self.requests[request] = None
+
+    def end(self, request: Request) -> None:
+        """Forget a request that has ended."""
+        del self.requests[request]
+        if request.trace is not None:
+            self._traced.discard(request.trace)
+            request.trace.end_queue(request.arrived_at, request.started_at)
 
     def add(self, request: Request, most: int) -> None:
         """Queue at most so many sentences of a request: those that follow the ones queued before.
@@ -211,8 +225,8 @@ class Dispatcher:
             return False
         batch, now = running.batch, self._clock.now()
         for job in jobs:
-            for wait in job.start(now):
-                self.metrics.queue_wait.observe(wait)
+            for request in job.start(now):
+                self.metrics.queue_wait.observe(now - request.arrived_at)
         self.metrics.batch_sentences.observe(len(jobs))
         self.metrics.batch_tokens.observe(batch.tokens)
         self.metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
@@ -231,7 +245,7 @@ class Dispatcher:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
         running = self._ended(batch, slot)
         if all(job.waiting for job in running.jobs):  # else the worker may have stopped early
-            fullness = batch.padded_tokens / slot.budget
+            fullness = max(batch.padded_tokens / slot.budget, len(running.jobs) / MAX_SENTENCES)
             self.throughput.add(batch.tokens, slot.seconds, fullness=fullness)
         try:
             self._dispatch()
@@ -241,7 +255,7 @@ class Dispatcher:
     def _ended(self, batch: Batch, slot: WorkerSlot) -> RunningBatch:
         """Return a batch that has ended; note it in the traces of the requests that are sampled."""
         running = self._running.pop(batch.id)
-        if not self.traced:
+        if not self._traced:
             return running
         waiting = (request.trace for job in running.jobs for request, _ in job.waiting)
         traces = tuple({trace: None for trace in waiting if trace is not None})

@@ -11,7 +11,7 @@ from functools import partial
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
-from elmo_serve.scheduling.admission import Admission, Admitted, Limits
+from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
@@ -135,7 +135,6 @@ class Engine:
             reason = "the server is draining" if self._is_draining else "none of its workers is up"
             raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
         dispatcher = self._dispatchers[model]
-        is_over = asyncio.get_running_loop().create_future()
         try:
             admitted = self.admission.admit(
                 lengths,
@@ -145,18 +144,20 @@ class Engine:
                 computed=computed_cost(sentences, lengths, outputs),
                 is_bulk=is_bulk,
             )
-            request = Request(
-                sentences,
-                lengths,
-                outputs,
-                admitted.tokens,
-                self._clock.now(),
-                admitted.virtual_seconds_per_token,
-                partial(_resolve, is_over),
-                is_bulk,
-                trace,
-            )
-            await self._until(is_over, request, admitted, dispatcher, timeout_seconds)
+            with contextlib.closing(admitted):
+                is_over = asyncio.get_running_loop().create_future()
+                request = Request(
+                    sentences,
+                    lengths,
+                    outputs,
+                    admitted.tokens,
+                    self._clock.now(),
+                    admitted.virtual_seconds_per_token,
+                    partial(_resolve, is_over),
+                    is_bulk,
+                    trace,
+                )
+                await self._until(is_over, request, dispatcher, timeout_seconds)
             if request.error is not None:
                 raise request.error
         except DeadlineExceeded:
@@ -170,27 +171,19 @@ class Engine:
         self,
         is_over: asyncio.Future[None],
         request: Request,
-        admitted: Admitted,
         dispatcher: Dispatcher,
         timeout_seconds: float,
     ) -> None:
-        """Run a request until it has all its results or an error, and give back what it holds."""
-        trace = request.trace
-        dispatcher.requests[request] = None
-        if trace is not None:
-            dispatcher.traced.add(trace)
+        """Run a request until it has all its results or an error."""
         timer = self._clock.call_later(timeout_seconds, partial(_overdue, request))
+        dispatcher.begin(request)
         try:
             await self._enqueue(request, dispatcher)
             await is_over
         finally:
             timer.cancel()
-            del dispatcher.requests[request]
             request.end()
-            admitted.close()
-            if trace is not None:
-                dispatcher.traced.discard(trace)
-                trace.end_queue(request.arrived_at, request.started_at)
+            dispatcher.end(request)
             if request.missing:
                 self._withdraw(request, dispatcher)
 

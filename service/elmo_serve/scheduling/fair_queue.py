@@ -9,6 +9,11 @@ from operator import attrgetter
 
 from elmo_serve.scheduling.request import BULK_COST, SentenceJob
 
+MAX_SENTENCES = 1024
+"""Sentences in a batch at most. Composing and answering a batch takes the event loop some 10 us a
+sentence, and a batch of a GPU has room for five times as many of one word. Raising it stops the
+event loop for longer."""
+
 _WINDOW_BATCHES = 4
 """Batches' worth of tokens at the head of the queue among which a batch is composed. Raising it
 gives less padding and a less strict order (`benchmarks.load` prints the padding)."""
@@ -130,7 +135,7 @@ class FairQueue:
         """Remove and return the jobs at the head of the queue, without the removed ones."""
         window, cost, position = [], 0, 0
         for job in self._jobs:
-            if cost >= _WINDOW_BATCHES * budget:
+            if cost >= _WINDOW_BATCHES * budget or len(window) >= _WINDOW_BATCHES * MAX_SENTENCES:
                 break
             position += 1
             if job.waiting:
@@ -172,7 +177,7 @@ def _must_run(window: list[SentenceJob], budget: int) -> tuple[list[SentenceJob]
     batch, longest = [aged[0]], aged[0].cost
     for job in aged[1:]:
         longest = max(longest, job.cost)
-        if longest * (len(batch) + 1) > budget:
+        if not _fits(longest, batch, budget):
             return batch, job.virtual_start  # skipping this one again would exceed its bound
         batch.append(job)
     return batch, window[-1].virtual_start
@@ -195,6 +200,11 @@ def _next_job(window: list[SentenceJob], budget: int) -> SentenceJob:
     return window[0]
 
 
+def _fits(longest: int, batch: Sequence[SentenceJob], budget: int) -> bool:
+    """Tell whether a batch has room for one more job, where the longest one costs so much."""
+    return len(batch) < MAX_SENTENCES and longest * (len(batch) + 1) <= budget
+
+
 def _fill(batch: list[SentenceJob], rest: Sequence[SentenceJob], budget: int) -> None:
     """Add jobs to a batch while they fit, the nearest in length first; `rest` ascends by cost."""
     start = batch[0].cost
@@ -206,7 +216,7 @@ def _fill(batch: list[SentenceJob], rest: Sequence[SentenceJob], budget: int) ->
             job = longer.pop()
         else:
             job = shorter.pop()
-        if max(longest, job.cost) * (len(batch) + 1) <= budget:
+        if _fits(max(longest, job.cost), batch, budget):
             batch.append(job)
             longest = max(longest, job.cost)
         elif job.cost > longest:

@@ -78,10 +78,12 @@ class Request:
         self.missing = len(self.sentences)
         self.results = [None] * self.missing
 
-    def start(self, now: float) -> None:
-        """Record the time at which the first sentence left the queue."""
-        if self.started_at is None:
-            self.started_at = now
+    def start(self, now: float) -> bool:
+        """Note that a sentence leaves the queue; return whether it is the first one."""
+        if self.started_at is not None:
+            return False
+        self.started_at = now
+        return True
 
     def answer(self, index: int, vectors: Vectors, cost: int, now: float) -> None:
         """Take the vectors of one sentence; the last ones end the request."""
@@ -154,12 +156,10 @@ class SentenceJob:
         self.request_cost = min(self.request_cost, request.cost)
         self.waiting.append((request, index))
 
-    def start(self, now: float) -> list[float]:
-        """Record that the job leaves the queue; return the seconds that each request waited."""
+    def start(self, now: float) -> list[Request]:
+        """Note that the job leaves the queue; return the requests whose first sentence it is."""
         self.state = JobState.RUNNING
-        for request, _ in self.waiting:
-            request.start(now)
-        return [now - request.arrived_at for request, _ in self.waiting]
+        return [request for request, _ in self.waiting if request.start(now)]
 
     def answer(self, vectors: Vectors, now: float) -> None:
         """Give the vectors to every request that waits."""

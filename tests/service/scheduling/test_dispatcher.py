@@ -229,6 +229,14 @@ async def test_only_a_short_batch_has_the_next_one_prefetched(
         bulk.cancel()
 
 
+@in_virtual_time
+async def test_the_wait_of_a_request_is_that_for_its_first_batch() -> None:
+    async with bench(slow(1e-2), budget=16) as b:
+        await asyncio.gather(*(b.ask(made_of(word, 10)) for word in "ab"))
+
+        assert b.count("elmo_queue_wait_seconds_count") == 2
+
+
 # One sentence makes the model fail
 
 

@@ -33,7 +33,7 @@ from tests.support.engines import (
     until,
 )
 from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
-from tests.support.virtual_time import in_virtual_time
+from tests.support.virtual_time import LoopClock, in_virtual_time
 
 
 def slow(seconds_per_token: float) -> Callable[[], GatedWorker]:
@@ -213,6 +213,27 @@ async def test_a_quota_is_free_again_after_a_request_was_cancelled_or_late() -> 
 
 
 # Requests that end early
+
+
+class NoTimers(LoopClock):
+    """A clock for which there is no memory, once a test says so."""
+
+    is_broken = False
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        if self.is_broken:
+            raise MemoryError
+        return super().call_later(seconds, call)
+
+
+@in_virtual_time
+async def test_what_is_admitted_is_given_back_when_the_request_cannot_begin() -> None:
+    clock = NoTimers()
+    async with bench(clock=clock) as b:
+        clock.is_broken = True
+        with pytest.raises(MemoryError):
+            await b.ask([["a"]])
+        clock.is_broken = False
 
 
 @in_virtual_time

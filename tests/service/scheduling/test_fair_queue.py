@@ -142,6 +142,15 @@ def test_a_batch_is_filled() -> None:
     assert [len(batch) for batch in drain(queue, 256)][:-1] == [16] * 62
 
 
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_a_batch_of_short_sentences_is_bounded_by_their_number(tokens: int) -> None:
+    """The event loop stops while it composes and answers a batch."""
+    queue = FairQueue()
+    queue_request(queue, [tokens] * 3_000)
+
+    assert [len(batch) for batch in drain(queue, 100_000)] == [1_024, 1_024, 952]
+
+
 def test_a_sentence_over_the_budget_runs_alone() -> None:
     queue = FairQueue()
     queue_request(queue, [5, 500, 5])

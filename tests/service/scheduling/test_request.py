@@ -67,10 +67,10 @@ def test_an_ended_request_takes_no_result_and_gives_nothing_back(ending: str) ->
 def test_a_job_answers_every_request_that_waits_for_it() -> None:
     requests = [request_of([3]), request_of([3, 9])]
     job = job_of(*requests)
-    waits = job.start(4.0)
+    assert job.start(4.0) == requests
+    assert job_of(*requests).start(4.5) == []  # their second sentence
     job.answer(VECTORS, 5.0)
 
-    assert waits == [4.0, 4.0]
     assert [request.started_at for request in requests] == [4.0, 4.0]
     assert [request.missing for request in requests] == [0, 1]
     assert (job.state, job.waiting) == (JobState.RUNNING, [])
