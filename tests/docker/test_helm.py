@@ -258,7 +258,7 @@ def test_the_autoscaler_acts_on_a_shorter_queue_than_admission_allows() -> None:
     limits = Limits(settings.max_queue_tokens, settings.max_answer_bytes)
     admission = Admission(limits, {"slow": cast(Dispatcher, backlog)}, lambda: 0.0)
     while admission.refusal(20, settings.request_timeout_seconds) is None:
-        admission.admit([18], settings.request_timeout_seconds)
+        admission.admit(20, settings.request_timeout_seconds)
         backlog.tokens = admission.outstanding
 
     (metric,) = objects("hpa")["HorizontalPodAutoscaler"]["spec"]["metrics"]

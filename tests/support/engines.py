@@ -14,7 +14,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
-from elmo_serve.scheduling.model_queue import ModelQueue
+from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -46,7 +46,7 @@ class Bench:
         return self.engine.pool_of(MODEL)
 
     @property
-    def queue(self) -> ModelQueue:
+    def queue(self) -> FairQueue:
         """The queue of the model."""
         return self.engine.queues[MODEL]
 

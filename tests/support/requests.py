@@ -8,7 +8,7 @@ import numpy as np
 
 from elmo_serve.output import Output
 from elmo_serve.scheduling.quotas import Budget
-from elmo_serve.scheduling.request import Request, cost_of
+from elmo_serve.scheduling.request import Request, Sentences
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 
 OUTPUT = Output(layers=(0,), stacked=True)
@@ -17,17 +17,18 @@ OUTPUT = Output(layers=(0,), stacked=True)
 def request_of(
     lengths: Sequence[int],
     *,
-    name: str = "",
+    texts: Sequence[bytes] | None = None,
     now: float = 0.0,
     spacing: float = 1.0,
     budget: Budget | None = None,
     on_end: Callable[[], None] = lambda: None,
     is_bulk: bool = False,
 ) -> Request:
-    """Return a request with sentences of these lengths; equal names make equal sentences."""
-    sentences = [f"{name}-{index}".encode() for index in range(len(lengths))]
-    held = (budget or Budget()).hold(cost_of(lengths))
-    return Request(sentences, lengths, [OUTPUT] * len(lengths), held, now, spacing, on_end, is_bulk)
+    """Return a request with sentences of these lengths; no two are equal without `texts`."""
+    texts = texts or [b"%d" % index for index in range(len(lengths))]
+    sentences = Sentences(texts, lengths, [OUTPUT] * len(lengths))
+    held = (budget or Budget()).hold(sentences.cost)
+    return Request(sentences, held, now, spacing, on_end, is_bulk)
 
 
 def vectors_of(number: float) -> Vectors:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.quotas import Budget, ClientQuotas, Hold
-from elmo_serve.scheduling.request import cost_of
 
 _LONGEST_RETRY_SECONDS = 60.0
 """Upper limit of `Retry-After`: an estimate for longer is over a queue that will have changed."""
@@ -42,12 +41,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The account of an admitted request.
+    """The account of an admitted request, and its class.
 
+    `is_bulk` is true for one that is larger than a batch, and for one that was said to be bulk.
     `tokens` are given back as sentences are answered, and the rest by `close`.
     `virtual_seconds_per_token` lie between the virtual start times of two consecutive tokens.
     """
 
+    is_bulk: bool
     tokens: Hold
     virtual_seconds_per_token: float
     _others: Sequence[Hold]
@@ -93,7 +94,7 @@ class Admission:
 
     def admit(
         self,
-        lengths: Sequence[int],
+        cost: int,
         timeout_seconds: float,
         client: str = "",
         model: str | None = None,
@@ -101,10 +102,10 @@ class Admission:
         computed: int | None = None,
         is_bulk: bool = False,
     ) -> Admitted:
-        """Count a request with sentences of these lengths, or refuse it.
+        """Count a request of `cost` tokens, or refuse it.
 
-        `computed` is the cost of the sentences that are computed, fewer where some are equal; None:
-        of all. The estimates of time are over it, the limits of tokens over all.
+        `computed` are those of its tokens that are computed, fewer where sentences are equal; None:
+        all. They make the class and the times of a request; its limits are over `cost`.
 
         The estimated wait of a request that `is_bulk`, or is larger than a batch, includes all work
         scheduled before it, that of an interactive one only other interactive requests.
@@ -118,7 +119,7 @@ class Admission:
         if timeout_seconds <= 0:
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
         model = model or self._default
-        backlog, cost = self._backlogs[model], cost_of(lengths)
+        backlog = self._backlogs[model]
         if cost > self._limits.queue_tokens:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
@@ -136,9 +137,11 @@ class Admission:
             raise refusal
         seconds = _virtual_duration(computed * backlog.seconds_per_token, timeout_seconds)
         others = [self._requests.hold(1), self._clients.hold(client, cost)]
-        if (interactive := self._interactive_of(model, cost, is_bulk=is_bulk)) is not None:
-            others.append(interactive.hold(cost))
-        return Admitted(self._tokens.hold(cost), seconds / max(cost, 1), others)
+        interactive = self._interactive_of(model, computed, is_bulk=is_bulk)
+        if interactive is not None:
+            others.append(interactive.hold(computed))
+        spacing = seconds / max(computed, 1)
+        return Admitted(interactive is None, self._tokens.hold(cost), spacing, others)
 
     def refusal(
         self,
@@ -166,10 +169,12 @@ class Admission:
                 "do not fit.",
                 retry_after=max(_retry_after(each, excess) for each in busy or [backlog]),
             )
-        alone = (cost if computed is None else computed) * backlog.seconds_per_token
+        computed = cost if computed is None else computed
+        alone = computed * backlog.seconds_per_token
         virtual_end = self._clock() + _virtual_duration(alone, timeout_seconds)
         ahead = backlog.tokens_before(virtual_end)
-        if (interactive := self._interactive_of(model, cost, is_bulk=is_bulk)) is not None:
+        interactive = self._interactive_of(model, computed, is_bulk=is_bulk)
+        if interactive is not None:
             ahead = min(ahead, interactive.used / _INTERACTIVE_SHARE)
         wait, planned = ahead * backlog.seconds_per_token, _PLANNED_SHARE * timeout_seconds
         if not ahead or wait + alone <= planned:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
-from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
+from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue, halves
 from elmo_serve.scheduling.request import Request, SentenceJob
+from elmo_serve.scheduling.running_batch import RunningBatch
 from elmo_serve.scheduling.throughput import ThroughputEstimate
 from elmo_serve.tracing.trace import Part, Trace
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
-from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.watchdog import Clock, Timer
 
 _log = logging.getLogger("elmo_serve.engine")
@@ -23,65 +22,6 @@ _log = logging.getLogger("elmo_serve.engine")
 _SHORTAGE_SECONDS = 0.1
 """Pause after a batch for which there was no shared memory. Meanwhile answers are sent and free
 theirs. A longer pause leaves workers idle, a shorter one fails more requests."""
-
-_ALIGNMENT = 64
-"""Bytes: the results of each sentence begin at a multiple of it, which suits every element type."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunningBatch:
-    """The jobs of a batch, in its order. `array` keeps the batch's segment from being reused."""
-
-    batch: Batch
-    jobs: Sequence[SentenceJob]
-    array: Bytes
-    shapes: Sequence[tuple[int, ...]]
-
-    @classmethod
-    def of(
-        cls,
-        jobs: Sequence[SentenceJob],
-        number: int,
-        dimension: int,
-        memory: SharedMemoryPool,
-        *,
-        is_urgent: bool = False,
-    ) -> RunningBatch:
-        """Return a batch with room for vectors of `dimension` numbers.
-
-        Raises Unavailable when there is no shared memory, or no file descriptor for it.
-        """
-        offsets, shapes, size = [], [], 0
-        for job in jobs:
-            offsets.append(size)
-            shapes.append(job.output.shape(job.tokens, dimension))
-            size += -(-job.output.size(job.tokens, dimension) // _ALIGNMENT) * _ALIGNMENT
-        segment, array = memory.acquire(max(size, _ALIGNMENT))
-        batch = Batch(
-            id=number,
-            sentences=tuple(job.sentence for job in jobs),
-            outputs=tuple(job.output for job in jobs),
-            offsets=tuple(offsets),
-            tokens=sum(job.cost for job in jobs),
-            padded_tokens=padded_tokens(jobs),
-            segment=segment,
-            is_urgent=is_urgent,
-        )
-        return cls(batch, jobs, array, shapes)
-
-    def vectors(self, index: int, unknown: int = 0) -> Vectors:
-        """Return the vectors of one sentence, which the worker has written.
-
-        `unknown` is the number of its tokens without a word vector.
-        """
-        return Vectors(
-            self.array,
-            self.batch.segment,
-            self.batch.offsets[index],
-            self.shapes[index],
-            self.jobs[index].output.dtype,
-            unknown,
-        )
 
 
 class Dispatcher:
@@ -100,7 +40,7 @@ class Dispatcher:
     ) -> None:
         self.model = model
         self.pool = pool
-        self.queue = ModelQueue()
+        self.queue = FairQueue()
         self.throughput = ThroughputEstimate(clock.now)
         self._memory = memory
         self._failures = metrics.failures
@@ -121,28 +61,33 @@ class Dispatcher:
         self.requests[request] = None
 
     def end(self, request: Request) -> None:
-        """Forget a request that has ended."""
+        """Forget a request that has ended, and drop its sentences that are not answered."""
         del self.requests[request]
+        if request.missing:
+            self._withdraw(request)
         if request.trace is not None:
             self._traced.discard(request.trace)
             request.trace.end_queue(request.arrived_at, request.started_at)
 
-    def add(self, request: Request, most: int) -> None:
-        """Queue at most so many sentences of a request: those that follow the ones queued before.
+    def add(self, jobs: Iterable[SentenceJob]) -> None:
+        """Queue jobs of a request.
 
         They are dispatched after the current turn of the event loop, so that requests which arrive
         together share a batch.
         """
-        self.queue.add(request, most)
+        self.queue.add(jobs)
         self._schedule()
 
-    def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> None:
-        """Drop those jobs of an ended request that no other request waits for."""
-        queued, running = self.queue.withdraw(request, jobs)
-        if running:
-            self._drop()
-        self.metrics.cancelled_queued.inc(queued)
-        self.metrics.cancelled_running.inc(running)
+    def _withdraw(self, request: Request) -> None:
+        """Drop the sentences of an ended request from the queue and from batches that run."""
+        self.metrics.cancelled_queued.inc(self.queue.withdraw(request))
+        for slot in self.pool.slots:
+            for batch in slot.tasks:
+                jobs = enumerate(self._running[batch.id].jobs)
+                dropped = tuple(index for index, job in jobs if job.request is request)
+                if dropped:
+                    slot.child.send(Drop(batch.id, dropped))
+                    self.metrics.cancelled_running.inc(len(dropped))
 
     # What admission asks
 
@@ -172,7 +117,7 @@ class Dispatcher:
         """Give batches to all workers that should have one, and look again when one may need it."""
         self._is_scheduled = False
         while (slot := self.pool.free(self.queue.tokens)) is not None:
-            jobs = self.queue.next_jobs(slot.budget)
+            jobs = self.queue.next_batch(slot.budget)
             if not jobs:
                 return
             if not self._run(jobs, slot):
@@ -188,23 +133,17 @@ class Dispatcher:
         took. Returns the seconds until that is over; None if nothing is to be waited for.
         """
         waits = []
-        for slot in self.pool.slots if self.queue.sentences else ():
-            jobs = () if slot.running is None else self._running[slot.running.id].jobs
-            if not jobs or any(job.request_cost <= slot.budget for job in jobs):
+        for slot in self.pool.slots:
+            if not self.queue.interactive_sentences:
+                break
+            if slot.running is None or not self._running[slot.running.id].is_bulk:
                 continue
             if wait := slot.interruptible_in:
                 waits.append(max(wait, SHORTEST_WAIT_SECONDS))
-            elif urgent := self.queue.next_interactive(self.requests, slot.budget):
+            else:
+                urgent = self.queue.next_interactive(slot.budget)
                 self._run(urgent, slot, is_urgent=True)
         return min(waits, default=None)
-
-    def _drop(self) -> None:
-        """Tell the workers which sentences of their batches nobody waits for any more."""
-        for slot in self.pool.slots:
-            for batch in slot.tasks:
-                jobs = self._running[batch.id].jobs
-                if unwanted := tuple(i for i, job in enumerate(jobs) if not job.waiting):
-                    slot.child.send(Drop(batch.id, unwanted))
 
     def _look_again_in(self, seconds: float | None) -> None:
         if self._timer is not None:
@@ -225,8 +164,8 @@ class Dispatcher:
             return False
         batch, now = running.batch, self._clock.now()
         for job in jobs:
-            for request in job.start(now):
-                self.metrics.queue_wait.observe(now - request.arrived_at)
+            if job.request.start(now):
+                self.metrics.queue_wait.observe(now - job.request.arrived_at)
         self.metrics.batch_sentences.observe(len(jobs))
         self.metrics.batch_tokens.observe(batch.tokens)
         self.metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
@@ -244,7 +183,7 @@ class Dispatcher:
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
         running = self._ended(batch, slot)
-        if all(job.waiting for job in running.jobs):  # else the worker may have stopped early
+        if all(job.is_wanted for job in running.jobs):  # else the worker may have stopped early
             fullness = max(batch.padded_tokens / slot.budget, len(running.jobs) / MAX_SENTENCES)
             self.throughput.add(batch.tokens, slot.seconds, fullness=fullness)
         try:
@@ -257,8 +196,8 @@ class Dispatcher:
         running = self._running.pop(batch.id)
         if not self._traced:
             return running
-        waiting = (request.trace for job in running.jobs for request, _ in job.waiting)
-        traces = tuple({trace: None for trace in waiting if trace is not None})
+        waiting = {job.request.trace: None for job in running.jobs if job.is_wanted}
+        traces = tuple(trace for trace in waiting if trace is not None)
         attributes: dict[str, str | int] = {
             "elmo.model": self.model,
             "elmo.device": slot.labels["device"],
@@ -282,7 +221,6 @@ class Dispatcher:
                 self._failures.labels("not_finite").inc()
                 self._fail_sentence(job, "The model's vectors for this sentence are not finite.")
             else:
-                self.queue.forget(job)
                 unknown = done.unknown[index] if done.unknown else 0
                 job.answer(running.vectors(index, unknown), now)
 
@@ -329,8 +267,9 @@ class Dispatcher:
 
     def _fail(self, jobs: Sequence[SentenceJob], detail: str, *, retry_after: float) -> None:
         """Fail the requests of these jobs with 503."""
-        self.queue.fail(jobs, lambda _: Unavailable(detail, retry_after=retry_after))
+        for job in jobs:
+            job.request.fail(Unavailable(detail, retry_after=retry_after))
 
     def _fail_sentence(self, job: SentenceJob, detail: str) -> None:
-        """Fail the requests of a job, each with the number of its own sentence."""
-        self.queue.fail([job], lambda index: SentenceFailed(detail, index))
+        """Fail the request of a job with the number of its sentence."""
+        job.request.fail(SentenceFailed(detail, job.index))

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
@@ -14,15 +15,15 @@ from elmo_serve.output import Wanted
 from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
-from elmo_serve.scheduling.model_queue import ModelQueue
-from elmo_serve.scheduling.request import Request, computed_cost
+from elmo_serve.scheduling.fair_queue import FairQueue
+from elmo_serve.scheduling.request import Request, Sentences
 from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 
 _SLICE = 500
-"""Sentences that are queued or withdrawn in one turn of the event loop: about a millisecond of it
+"""Sentences that are queued in one turn of the event loop: about a millisecond of it
 (`benchmarks.event_loop`)."""
 
 
@@ -88,7 +89,7 @@ class Engine:
         return self._dispatchers.keys()
 
     @property
-    def queues(self) -> Mapping[str, ModelQueue]:
+    def queues(self) -> Mapping[str, FairQueue]:
         """The queue of each model."""
         return {model: dispatcher.queue for model, dispatcher in self._dispatchers.items()}
 
@@ -136,25 +137,24 @@ class Engine:
             raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
         dispatcher = self._dispatchers[model]
         try:
+            texts = Sentences(sentences, lengths, outputs)
             admitted = self.admission.admit(
-                lengths,
+                texts.cost,
                 timeout_seconds,
                 client,
                 model,
-                computed=computed_cost(sentences, lengths, outputs),
+                computed=texts.computed_cost,
                 is_bulk=is_bulk,
             )
             with contextlib.closing(admitted):
                 is_over = asyncio.get_running_loop().create_future()
                 request = Request(
-                    sentences,
-                    lengths,
-                    outputs,
+                    texts,
                     admitted.tokens,
                     self._clock.now(),
                     admitted.virtual_seconds_per_token,
                     partial(_resolve, is_over),
-                    is_bulk,
+                    admitted.is_bulk,
                     trace,
                 )
                 await self._until(is_over, request, dispatcher, timeout_seconds)
@@ -184,24 +184,18 @@ class Engine:
             timer.cancel()
             request.end()
             dispatcher.end(request)
-            if request.missing:
-                self._withdraw(request, dispatcher)
 
     async def _enqueue(self, request: Request, dispatcher: Dispatcher) -> None:
         """Queue the sentences, a slice in each turn of the event loop, unless one fails."""
-        if not request.sentences:
+        if not request.missing:
             request.finish(request.arrived_at)
-        while len(request.jobs) < len(request.sentences) and not request.is_over:
-            if request.jobs:
+        jobs = request.jobs()
+        for start in range(0, len(request.sentences.computed), _SLICE):
+            if start:
                 await asyncio.sleep(0)
-            dispatcher.add(request, _SLICE)
-
-    def _withdraw(self, request: Request, dispatcher: Dispatcher, start: int = 0) -> None:
-        """Withdraw the sentences of an ended request, a slice in each turn of the event loop."""
-        end = start + _SLICE
-        dispatcher.withdraw(request, request.jobs[start:end])
-        if end < len(request.jobs):
-            asyncio.get_running_loop().call_soon(self._withdraw, request, dispatcher, end)
+            if request.is_over:
+                return
+            dispatcher.add(islice(jobs, _SLICE))
 
     async def drain(self, timeout_seconds: float) -> bool:
         """Admit nothing more and wait; return whether all that was admitted was sent in time.

@@ -1,13 +1,14 @@
-"""The fair queue: the order in which sentences run, and which of them share a batch."""
+"""The queue of one model: the order in which sentences run, and which of them share a batch."""
 
 from __future__ import annotations
 
 import bisect
+import math
+from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from operator import attrgetter
 
-from elmo_serve.scheduling.request import BULK_COST, SentenceJob
+from elmo_serve.scheduling.request import Request, SentenceJob
 
 MAX_SENTENCES = 1024
 """Sentences in a batch at most. Composing and answering a batch takes the event loop some 10 us a
@@ -15,8 +16,8 @@ sentence, and a batch of a GPU has room for five times as many of one word. Rais
 event loop for longer."""
 
 _WINDOW_BATCHES = 4
-"""Batches' worth of tokens at the head of the queue among which a batch is composed. Raising it
-gives less padding and a less strict order (`benchmarks.load` prints the padding)."""
+"""Batches' worth of sentences at the head of the queue among which a batch is composed. Raising it
+gives less padding and a less strict order."""
 
 AGEING_BOUND = 3 * _WINDOW_BATCHES
 """Number of times that a sentence may be skipped for later ones. After that it runs first, whatever
@@ -35,81 +36,66 @@ _cost = attrgetter("cost")
 class FairQueue:
     """Start-time fair queueing of sentences, cut into batches of similar length.
 
-    Each sentence has a virtual start time, and the queue is sorted by it. The sentences of a
+    Each sentence has a virtual start time, and sentences are sorted by it. The sentences of a
     request have theirs spread over the time that the request may take, so a short request overtakes
     a long one that came before it, and nothing starves.
 
     A batch starts from the earliest sentence and takes others of similar length from a window at
     the head of the queue. A sentence is skipped at most `AGEING_BOUND` times.
 
-    A request that costs more than one batch is bulk, every other one is interactive. An interactive
-    sentence runs in a small batch of its own, before the next batch of bulk and before bulk
-    sentences that have reached their ageing bound, unless those are due earlier. Bulk that costs
-    `BULK_COST` is background work, for which nobody waits: an interactive sentence runs before a
-    batch of it even if that is due earlier, but not before sentences of it that have reached the
-    ageing bound and are due earlier.
+    Interactive and bulk sentences have batches of their own. An interactive batch runs first,
+    unless the last sentence of a whole batch of bulk is due earlier, or a bulk sentence that has
+    reached the ageing bound is. Batches that have to run again come before all others.
     """
 
     def __init__(self) -> None:
-        self._jobs: list[SentenceJob] = []  # sorted; up to half of it are removed jobs
-        self._tokens = 0
-        self._count = 0
+        self._interactive = _SortedJobs()
+        self._bulk = _SortedJobs()
+        self._retries: deque[list[SentenceJob]] = deque()
 
-    def __len__(self) -> int:
-        return self._count
+    @property
+    def sentences(self) -> int:
+        """The number of sentences that wait for a worker."""
+        retries = sum(map(len, self._retries))
+        return self._interactive.count + self._bulk.count + retries
+
+    @property
+    def interactive_sentences(self) -> int:
+        """The number of interactive sentences that wait for their first batch."""
+        return self._interactive.count
 
     @property
     def tokens(self) -> int:
-        """The cost of all jobs, in tokens with boundaries."""
-        return self._tokens
+        """The cost of all sentences that wait, in tokens with boundaries."""
+        return self._interactive.tokens + self._bulk.tokens + self._retry_tokens
+
+    @property
+    def _retry_tokens(self) -> int:
+        return sum(job.cost for jobs in self._retries for job in jobs)
 
     def tokens_before(self, virtual_time: float) -> float:
-        """Estimate the tokens of all jobs that start before a virtual time."""
-        if not self._jobs:
-            return 0.0
-        position = bisect.bisect_left(self._jobs, virtual_time, key=_virtual_start)
-        return self._tokens * position / len(self._jobs)
+        """Estimate the tokens that run before a sentence with this virtual start time."""
+        lanes = self._interactive, self._bulk
+        return self._retry_tokens + sum(lane.tokens_before(virtual_time) for lane in lanes)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
-        """Queue jobs, fastest when they come in ascending order of their virtual start."""
+        """Queue jobs of requests, fastest in ascending order of their virtual start."""
         for job in jobs:
-            if not self._jobs or job.virtual_start >= self._jobs[-1].virtual_start:
-                self._jobs.append(job)
-            else:
-                bisect.insort(self._jobs, job, key=_virtual_start)
-            self._count += 1
-            self._tokens += job.cost
+            self._lane_of(job.request).add(job)
 
-    def remove(self, job: SentenceJob) -> None:
-        """Remove a queued job for which no request waits any more."""
-        self._count -= 1
-        self._tokens -= job.cost
-        if len(self._jobs) > 2 * self._count:  # half of them are removed ones
-            self._jobs = [job for job in self._jobs if job.waiting]
+    def withdraw(self, request: Request) -> int:
+        """Drop the sentences of an ended request; return how many there were."""
+        before = self.sentences
+        self._lane_of(request).withdraw(request)
+        kept = ([job for job in jobs if job.request is not request] for jobs in self._retries)
+        self._retries = deque(filter(None, kept))
+        return before - self.sentences
 
-    def advance(self, job: SentenceJob, virtual_start: float) -> None:
-        """Move a queued job forward: a request that is due earlier waits for it as well."""
-        self._delete(job)
-        job.virtual_start = virtual_start
-        bisect.insort(self._jobs, job, key=_virtual_start)
-
-    def _delete(self, job: SentenceJob) -> None:
-        index = bisect.bisect_left(self._jobs, job.virtual_start, key=_virtual_start)
-        while self._jobs[index] is not job:
-            index += 1
-        del self._jobs[index]
-
-    def take(self, jobs: Iterable[SentenceJob], budget: int) -> list[SentenceJob]:
-        """Remove the first of some queued jobs and others of similar length; return them."""
-        window = list(dict.fromkeys(islice(jobs, budget)))
-        batch = window[:1]
-        if batch:
-            _fill(batch, sorted(window[1:], key=_cost), budget)
-        for job in batch:
-            self._delete(job)
-        self._count -= len(batch)
-        self._tokens -= sum(map(_cost, batch))
-        return batch
+    def retry(self, *batches: Sequence[SentenceJob]) -> None:
+        """Run these batches again, in this order, without sentences of ended requests."""
+        for jobs in reversed(batches):
+            if wanted := [job for job in jobs if job.is_wanted]:
+                self._retries.appendleft(wanted)
 
     def next_batch(self, budget: int) -> list[SentenceJob]:
         """Remove the jobs of the next batch and return them; an empty list if there is none.
@@ -117,87 +103,161 @@ class FairQueue:
         The padded size (longest cost x number of jobs) is at most `budget` tokens, except that a
         single job always fits.
         """
-        window = self._take_window(budget)
-        if not window:
+        if self._retries:
+            return self._next_retry(budget)
+        interactive, interactive_end = self._interactive.window(budget)
+        bulk, bulk_end = self._bulk.window(budget)
+        if not interactive and not bulk:
             return []
-        batch = _compose(window, budget)
-        taken = set(map(id, batch))
+        # A sentence later than `end` would skip one that is not in a window, or that must not be
+        # skipped.
+        end = min(interactive_end, bulk_end)
+        next_interactive = interactive[0].virtual_start if interactive else math.inf
+        if min(_first_aged(bulk), _batch_due(bulk, budget)) <= next_interactive:
+            end = min(end, _first_aged(interactive))
+            batch = _compose(_until(bulk, end), [], budget)
+        else:
+            end = min(end, _first_aged(bulk))
+            batch = _compose(_until(interactive, end), _until(bulk, end), budget)
         latest = max(map(_virtual_start, batch))
-        kept = [job for job in window if id(job) not in taken]
-        for job in kept:
-            job.times_skipped += job.virtual_start < latest
-        self._jobs[:0] = kept
-        self._count -= len(batch)
-        self._tokens -= sum(map(_cost, batch))
+        self._interactive.take(interactive, set(batch), latest)
+        self._bulk.take(bulk, set(batch), latest)
         return batch
 
-    def _take_window(self, budget: int) -> list[SentenceJob]:
-        """Remove and return the jobs at the head of the queue, without the removed ones."""
-        window, cost, position = [], 0, 0
+    def next_interactive(self, budget: int) -> list[SentenceJob]:
+        """Remove and return a batch of interactive jobs, even if bulk is due earlier."""
+        window, _ = self._interactive.window(budget)
+        batch = _compose(window, [], budget) if window else []
+        self._interactive.take(window, set(batch), max(map(_virtual_start, batch), default=0.0))
+        return batch
+
+    def _next_retry(self, budget: int) -> list[SentenceJob]:
+        jobs = self._retries.popleft()
+        while len(jobs) > 1 and padded_tokens(jobs) > budget:  # budgets differ, and shrink
+            jobs, second = halves(jobs)
+            self._retries.appendleft(second)
+        return jobs
+
+    def _lane_of(self, request: Request) -> _SortedJobs:
+        return self._bulk if request.is_bulk else self._interactive
+
+
+class _SortedJobs:
+    """Jobs in the order of their virtual start.
+
+    Those of ended requests are not counted. They stay in the list until their turn comes or until
+    they are half of it: to delete them at once would take time in proportion to the queue.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: list[SentenceJob] = []
+        self.count = 0
+        self.tokens = 0
+
+    def tokens_before(self, virtual_time: float) -> float:
+        """Estimate the tokens of the jobs that start before a virtual time."""
+        if not self._jobs:
+            return 0.0
+        position = bisect.bisect_left(self._jobs, virtual_time, key=_virtual_start)
+        return self.tokens * position / len(self._jobs)
+
+    def add(self, job: SentenceJob) -> None:
+        if not self._jobs or job.virtual_start >= self._jobs[-1].virtual_start:
+            self._jobs.append(job)
+        else:
+            bisect.insort(self._jobs, job, key=_virtual_start)
+        self._count(job, 1)
+
+    def withdraw(self, request: Request) -> None:
+        self.count -= request.queued_sentences
+        self.tokens -= request.queued_tokens
+        request.queued_sentences = request.queued_tokens = 0
+        if len(self._jobs) > 2 * self.count:
+            self._jobs = [job for job in self._jobs if job.is_wanted]
+
+    def window(self, budget: int) -> tuple[list[SentenceJob], float]:
+        """Return the jobs at the head, and the virtual start up to which none is left out."""
+        window: list[SentenceJob] = []
+        cost = position = 0
+        end = math.inf
         for job in self._jobs:
             if cost >= _WINDOW_BATCHES * budget or len(window) >= _WINDOW_BATCHES * MAX_SENTENCES:
+                end = window[-1].virtual_start
                 break
             position += 1
-            if job.waiting:
+            if job.is_wanted:
                 window.append(job)
                 cost += job.cost
-        del self._jobs[:position]
-        return window
+        self._jobs[:position] = window
+        return window, end
+
+    def take(self, window: list[SentenceJob], batch: set[SentenceJob], latest: float) -> None:
+        """Remove the jobs of a batch from the window, and count the others that it skips."""
+        kept = []
+        for job in window:
+            if job in batch:
+                self._count(job, -1)
+            else:
+                job.times_skipped += job.virtual_start < latest
+                kept.append(job)
+        self._jobs[: len(window)] = kept
+
+    def _count(self, job: SentenceJob, number: int) -> None:
+        self.count += number
+        self.tokens += number * job.cost
+        job.request.queued_sentences += number
+        job.request.queued_tokens += number * job.cost
 
 
-def _compose(window: list[SentenceJob], budget: int) -> list[SentenceJob]:
-    """Return the jobs that must run now, and others of similar length while they fit."""
+def _until(window: list[SentenceJob], end: float) -> list[SentenceJob]:
+    """Return the jobs up to a virtual start time."""
+    return window[: bisect.bisect_right(window, end, key=_virtual_start)]
+
+
+def _first_aged(window: list[SentenceJob]) -> float:
+    """Return the virtual start of the first job that has reached the ageing bound."""
+    return next(
+        (job.virtual_start for job in window if job.times_skipped >= AGEING_BOUND), math.inf
+    )
+
+
+def _batch_due(bulk: list[SentenceJob], budget: int) -> float:
+    """Return the virtual start of the last job of the first batch's worth; infinity for less.
+
+    If bulk were due with its first sentence, an interactive request that arrives just after a bulk
+    request would wait for a whole batch of it.
+    """
+    cost = 0
+    for count, job in enumerate(bulk, 1):
+        cost += job.cost
+        if cost >= budget or count >= MAX_SENTENCES:
+            return float(job.virtual_start)
+    return math.inf
+
+
+def _compose(window: list[SentenceJob], bulk: list[SentenceJob], budget: int) -> list[SentenceJob]:
+    """Return the jobs of a window that must run now, others of similar length, and some bulk."""
     batch, latest = _must_run(window, budget)
-    taken = set(map(id, batch))
-    rest = [job for job in window if job.virtual_start <= latest and id(job) not in taken]
-    rest.sort(key=_cost)  # stable: jobs of one length stay in the order of the queue
-    bulk = [job for job in rest if job.request_cost > budget]
-    if any(job.request_cost > budget for job in batch):  # interactive jobs can interrupt it
-        _fill(batch, bulk, budget)
-    else:
-        _fill(batch, [job for job in rest if job.request_cost <= budget], budget)
-        _fill(batch, bulk, budget // BULK_DIVISOR)
+    taken = set(batch)
+    rest = [job for job in _until(window, latest) if job not in taken]
+    _fill(batch, sorted(rest, key=_cost), budget)  # stable: equal lengths stay in their order
+    _fill(batch, sorted(_until(bulk, latest), key=_cost), budget // BULK_DIVISOR)
     return batch
 
 
 def _must_run(window: list[SentenceJob], budget: int) -> tuple[list[SentenceJob], float]:
-    """Return the jobs that start the batch, and the latest virtual start of any job added to it.
+    """Return the jobs that start a batch, and the latest virtual start of any job added to it.
 
     They are the jobs that have reached the ageing bound, as many as fit, or else the next job.
     """
-    first = _next_job(window, budget)
-    aged = [job for job in window if job.times_skipped >= AGEING_BOUND]
-    if not aged:
-        return [first], window[-1].virtual_start
-    if (
-        first.request_cost <= budget < aged[0].request_cost
-        and first.virtual_start < aged[0].virtual_start
-    ):
-        return [first], aged[0].virtual_start
-    batch, longest = [aged[0]], aged[0].cost
+    aged = [job for job in window if job.times_skipped >= AGEING_BOUND] or window[:1]
+    batch, longest = aged[:1], aged[0].cost
     for job in aged[1:]:
         longest = max(longest, job.cost)
         if not _fits(longest, batch, budget):
             return batch, job.virtual_start  # skipping this one again would exceed its bound
         batch.append(job)
-    return batch, window[-1].virtual_start
-
-
-def _next_job(window: list[SentenceJob], budget: int) -> SentenceJob:
-    """Return the first interactive job among the first batch's worth of bulk, or else the head.
-
-    A batch of bulk is due when its last sentence is due. If it were due with its first one, an
-    interactive request that arrives just after a bulk request would wait for a whole batch of it.
-    Background work does not count, since it is never due.
-    """
-    cost = 0
-    for job in window:
-        if job.request_cost <= budget:
-            return job
-        cost += job.cost if job.request_cost < BULK_COST else 0
-        if cost >= budget:
-            break
-    return window[0]
+    return batch, math.inf
 
 
 def _fits(longest: int, batch: Sequence[SentenceJob], budget: int) -> bool:
@@ -223,3 +283,14 @@ def _fill(batch: list[SentenceJob], rest: Sequence[SentenceJob], budget: int) ->
             longer.clear()  # the others are longer still
         else:
             break
+
+
+def padded_tokens(jobs: Sequence[SentenceJob]) -> int:
+    """Return the padded size of a batch: the cost of its longest sentence for each of them."""
+    return max(job.cost for job in jobs) * len(jobs)
+
+
+def halves(jobs: list[SentenceJob]) -> tuple[list[SentenceJob], list[SentenceJob]]:
+    """Return the first and the second half of a batch."""
+    middle = len(jobs) // 2
+    return jobs[:middle], jobs[middle:]

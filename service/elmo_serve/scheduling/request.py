@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Wanted
@@ -12,24 +11,53 @@ from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.shared_memory import Vectors
 
-BULK_COST = 1 << 62
-"""The cost of a bulk request in the order of the queue: more than any batch holds."""
-
 
 def cost_of(lengths: Collection[int]) -> int:
     """Return the cost in tokens, boundaries included, of sentences with these numbers of tokens."""
     return sum(lengths) + BOUNDARIES * len(lengths)
 
 
-def computed_cost(
-    sentences: Sequence[bytes], lengths: Sequence[int], outputs: Iterable[Wanted]
-) -> int:
-    """Return the cost of what is computed of a request: of equal sentences, the first.
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The sentences of one call. Of equal ones with one output, the first is computed.
 
-    Outputs are told apart by identity, so equal ones that are two objects count twice.
+    Attributes:
+        texts: the JSON text of each sentence's tokens, which the scheduler never parses.
+        lengths: the number of tokens of each sentence.
+        outputs: the result that is computed of each sentence. Outputs are compared by identity.
+        computed: the indexes of the sentences that are computed, in ascending order.
+        copies: by the index of a sentence that is computed, those of the others equal to it.
     """
-    jobs = dict(zip(zip(sentences, map(id, outputs), strict=True), lengths, strict=True))
-    return cost_of(jobs.values())
+
+    texts: Sequence[bytes]
+    lengths: Sequence[int]
+    outputs: Sequence[Wanted]
+    computed: Sequence[int] = field(init=False)
+    copies: Mapping[int, Sequence[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        first: dict[tuple[bytes, int], int] = {}
+        copies: dict[int, list[int]] = {}
+        keys = zip(self.texts, map(id, self.outputs), strict=True)
+        for index, key in enumerate(keys):
+            found = first.setdefault(key, index)
+            if found != index:
+                copies.setdefault(found, []).append(index)
+        object.__setattr__(self, "computed", list(first.values()))
+        object.__setattr__(self, "copies", copies)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def cost(self) -> int:
+        """The tokens of all sentences, boundaries included."""
+        return cost_of(self.lengths)
+
+    @property
+    def computed_cost(self) -> int:
+        """The tokens of the sentences that are computed, boundaries included."""
+        return cost_of([self.lengths[index] for index in self.computed])
 
 
 @dataclass(slots=True, eq=False)
@@ -41,30 +69,24 @@ class Request:
     account of the queue counts every token once. Times are seconds of the scheduler's clock.
 
     Attributes:
-        sentences: the JSON text of each sentence's tokens.
-        lengths: the number of tokens of each sentence.
-        outputs: the result that is computed of each sentence.
         held: tokens of the queue's budget that are in use until their sentences are answered.
         arrived_at: when the request was admitted.
         virtual_seconds_per_token: between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
-        is_bulk: whether the request is bulk however small it is.
+        is_bulk: whether it is larger than a batch, or interactive requests come first anyway.
         trace: what is noted for the spans of a sampled request.
-        cost: its tokens, boundaries included, or `BULK_COST`; it orders the queue.
+        queued_sentences, queued_tokens: those that wait for their first batch; kept by the queue.
     """
 
-    sentences: Sequence[bytes]
-    lengths: Sequence[int]
-    outputs: Sequence[Wanted]
+    sentences: Sentences
     held: Hold
     arrived_at: float
     virtual_seconds_per_token: float
     on_end: Callable[[], None]
     is_bulk: bool = False
     trace: Trace | None = None
-    cost: int = field(init=False)
-    jobs: list[SentenceJob] = field(init=False, default_factory=list)  # of the first sentences
-    next_virtual_start: float = field(init=False)  # of the first sentence that is not queued yet
+    queued_sentences: int = field(init=False, default=0)
+    queued_tokens: int = field(init=False, default=0)
     results: list[Vectors | None] = field(init=False)
     missing: int = field(init=False)
     error: Exception | None = field(init=False, default=None)
@@ -73,10 +95,16 @@ class Request:
     finished_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.cost = BULK_COST if self.is_bulk else self.held.left
-        self.next_virtual_start = self.arrived_at
         self.missing = len(self.sentences)
         self.results = [None] * self.missing
+
+    def jobs(self) -> Iterator[SentenceJob]:
+        """Make the jobs; their virtual start times ascend from the arrival of the request."""
+        virtual_start = self.arrived_at
+        for index in self.sentences.computed:
+            job = SentenceJob(self, index, virtual_start)
+            virtual_start += self.virtual_seconds_per_token * job.cost
+            yield job
 
     def start(self, now: float) -> bool:
         """Note that a sentence leaves the queue; return whether it is the first one."""
@@ -114,36 +142,21 @@ class Request:
         self.held.release()
 
 
-class JobState(Enum):
-    """Where a job is: in the fair queue, in a batch to be run again, or with a worker."""
-
-    QUEUED = auto()
-    RETRY = auto()
-    RUNNING = auto()
-
-
 @dataclass(slots=True, eq=False)
 class SentenceJob:
-    """One sentence to compute, for every request that contains it.
+    """One sentence of a request to compute, for all sentences of the request that are equal.
 
     Attributes:
-        sentence: the JSON text of the tokens, which the scheduler never parses.
-        tokens: the number of tokens; `cost` is that number with the two boundaries.
+        index: the number of the sentence in its request.
         virtual_start: orders the queue; seconds of the scheduler's clock.
-        request_cost: the cost of the smallest request that waits for the job.
-        waiting: each request that waits, with the index of the sentence in it. A job for which no
-            request waits is never computed.
         times_skipped: how many batches took a sentence with a later virtual start instead.
         was_lost: a worker died while it ran the job.
+        cost: the tokens, with the two boundaries.
     """
 
-    sentence: bytes
-    output: Wanted
-    tokens: int
+    request: Request
+    index: int
     virtual_start: float
-    request_cost: int
-    waiting: list[tuple[Request, int]] = field(default_factory=list)
-    state: JobState = JobState.QUEUED
     times_skipped: int = 0
     was_lost: bool = False
     cost: int = field(init=False)
@@ -151,28 +164,27 @@ class SentenceJob:
     def __post_init__(self) -> None:
         self.cost = self.tokens + BOUNDARIES
 
-    def add(self, request: Request, index: int) -> None:
-        """Compute the job for one more request, whose sentence `index` it is."""
-        self.request_cost = min(self.request_cost, request.cost)
-        self.waiting.append((request, index))
+    @property
+    def sentence(self) -> bytes:
+        """The JSON text of the tokens."""
+        return self.request.sentences.texts[self.index]
 
-    def start(self, now: float) -> list[Request]:
-        """Note that the job leaves the queue; return the requests whose first sentence it is."""
-        self.state = JobState.RUNNING
-        return [request for request, _ in self.waiting if request.start(now)]
+    @property
+    def output(self) -> Wanted:
+        """The result that is computed."""
+        return self.request.sentences.outputs[self.index]
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return self.request.sentences.lengths[self.index]
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the request still waits. A job that is not wanted is never computed."""
+        return not self.request.is_over
 
     def answer(self, vectors: Vectors, now: float) -> None:
-        """Give the vectors to every request that waits."""
-        for request, index in self.waiting:
-            request.answer(index, vectors, self.cost, now)
-        self.waiting.clear()
-
-    def fail(self, error_at: Callable[[int], Exception]) -> None:
-        """Fail every request that waits, with the error for the index of its sentence."""
-        for request, index in self.waiting:
-            request.fail(error_at(index))
-        self.waiting.clear()
-
-    def remove(self, request: Request) -> None:
-        """Compute the job no longer for a request."""
-        self.waiting = [waiter for waiter in self.waiting if waiter[0] is not request]
+        """Give the vectors to all equal sentences of the request."""
+        for index in (self.index, *self.request.sentences.copies.get(self.index, ())):
+            self.request.answer(index, vectors, self.cost, now)

@@ -64,7 +64,7 @@ async def test_limits_of_the_settings_reach_the_parts() -> None:
 
     assert server.bodies.limit == 1 << 24
     with pytest.raises(TooLarge, match="12345"):
-        server.engine.admission.admit([12_346], 60.0)
+        server.engine.admission.admit(12_348, 60.0)
     await server.engine.stop()
 
 

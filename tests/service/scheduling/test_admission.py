@@ -56,7 +56,7 @@ def admission_of(
 
 def test_an_admitted_request_is_counted_until_it_is_closed() -> None:
     admission = admission_of(client_tokens=500)
-    admitted = admission.admit([8] * 40, 60.0, "a")
+    admitted = admission.admit(400, 60.0, "a")
     assert (admission.requests, admission.outstanding) == (1, 400)
 
     admitted.tokens.give_back(100)
@@ -68,18 +68,18 @@ def test_an_admitted_request_is_counted_until_it_is_closed() -> None:
 
 def test_a_refused_request_leaves_nothing_behind() -> None:
     admission = admission_of(FakeBacklog(before=10_000), client_tokens=500)
-    for lengths, timeout in (([8], 0.0), ([8] * 200, 60.0), ([8] * 60, 60.0), ([8], 5.0)):
+    for cost, timeout in ((10, 0.0), (2_000, 60.0), (600, 60.0), (10, 5.0)):
         with pytest.raises((DeadlineExceeded, TooLarge, Overloaded)):
-            admission.admit(lengths, timeout, "a")
+            admission.admit(cost, timeout, "a")
 
     assert (admission.requests, admission.outstanding) == (0, 0)
 
 
 def test_a_full_queue_refuses_with_the_time_until_there_is_room() -> None:
     admission = admission_of()
-    admission.admit([8] * 96, 60.0)  # 960 tokens
+    admission.admit(960, 60.0)  # 960 tokens
     with pytest.raises(Overloaded, match=r"960 of 1000 tokens .* 800 more") as caught:
-        admission.admit([8] * 80, 60.0)
+        admission.admit(800, 60.0)
 
     # 760 tokens have to leave first: 0.76 s, in whole seconds
     assert caught.value.retry_after == 1
@@ -91,14 +91,14 @@ def test_a_request_that_never_has_room_is_too_large_and_not_refused_for_now() ->
 
     assert admission.refusal(1_001, 60.0) is None
     with pytest.raises(TooLarge, match="ELMO_MAX_QUEUE_TOKENS"):
-        admission.admit([8] * 101, 60.0)
+        admission.admit(1_010, 60.0)
 
 
 def test_a_request_that_would_wait_too_long_is_refused_for_as_long() -> None:
     backlog = FakeBacklog(before=4_000)  # 4 s
     admission = admission_of(backlog)
     with pytest.raises(Overloaded, match=r"4\.0 s .* 0\.5 s.* 3 s") as caught:
-        admission.admit([8] * 50, 6.0)
+        admission.admit(500, 6.0)
 
     assert caught.value.retry_after == 4
     backlog.before = 0.0
@@ -108,10 +108,10 @@ def test_a_request_that_would_wait_too_long_is_refused_for_as_long() -> None:
 def test_an_interactive_request_is_not_refused_for_the_bulk_that_it_overtakes() -> None:
     """Interactive requests are given half of the workers, so 100 tokens of others take 0.2 s."""
     admission = admission_of(FakeBacklog(before=900, interactive_size=100))
-    first = admission.admit([8] * 10, 0.3)
-    admission.admit([8] * 10, 0.8).close()
+    first = admission.admit(100, 0.3)
+    admission.admit(100, 0.8).close()
     with pytest.raises(Overloaded, match=r"about 0\.2 s long"):
-        admission.admit([8] * 10, 0.5)
+        admission.admit(100, 0.5)
     for cost, is_bulk in ((110, False), (100, True)):
         assert admission.refusal(cost, 1.0, is_bulk=is_bulk) is not None
     first.close()
@@ -122,38 +122,38 @@ def test_an_interactive_request_is_not_refused_for_the_bulk_that_it_overtakes() 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
     """Clients send a 504 again, and this request would never be in time."""
     with pytest.raises(TooLarge, match=r"0\.6 s .* 0\.5 s .*ELMO_REQUEST_TIMEOUT_SECONDS"):
-        admission_of().admit([8] * 60, 0.5)
+        admission_of().admit(600, 0.5)
     with pytest.raises(TooLarge, match=r"0\.01 s .* 0\.000641 s"):
-        admission_of().admit([8], 0.000641)
+        admission_of().admit(10, 0.000641)
 
 
 def test_the_time_is_that_of_what_is_computed_and_the_limits_count_all() -> None:
     backlog = FakeBacklog(before=250)
     admission = admission_of(backlog)
 
-    admission.admit([8] * 60, 0.8, computed=10).close()  # 0.26 s with its wait, not 0.85 s
+    admission.admit(600, 0.8, computed=10).close()  # 0.26 s with its wait, not 0.85 s
     assert admission.refusal(600, 0.8, computed=10) is None
     with pytest.raises(Overloaded, match=r"the request takes 0\.2 s"):
-        admission.admit([8] * 60, 0.8, computed=200)
+        admission.admit(600, 0.8, computed=200)
     with pytest.raises(TooLarge, match="ELMO_MAX_QUEUE_TOKENS"):
-        admission.admit([8] * 101, 60.0, computed=10)
+        admission.admit(1_010, 60.0, computed=10)
 
 
 def test_slow_batches_of_other_requests_call_no_request_too_long() -> None:
     """A request is refused for ever only if it is too long at the best pace that is known."""
     backlog = FakeBacklog(seconds_per_token=4e-3, best=1e-3)
-    admission_of(backlog).admit([8] * 80, 1.0)  # 3.2 s like the last batches, 0.8 s at best
+    admission_of(backlog).admit(800, 1.0)  # 3.2 s like the last batches, 0.8 s at best
     with pytest.raises(TooLarge, match=r"about 0\.8 s"):
-        admission_of(backlog).admit([8] * 80, 0.5)
+        admission_of(backlog).admit(800, 0.5)
 
 
 def test_without_a_measured_batch_no_request_is_too_long_and_a_refusal_is_short() -> None:
     backlog = FakeBacklog(is_measured=False, best=0.0)
     admission = admission_of(backlog)
-    admission.admit([8] * 60, 0.5)
+    admission.admit(600, 0.5)
     backlog.before = 600
     with pytest.raises(Overloaded) as caught:
-        admission.admit([8] * 20, 0.5)
+        admission.admit(200, 0.5)
 
     assert caught.value.retry_after == 1
 
@@ -167,42 +167,42 @@ def test_retry_after_is_at_most_a_minute() -> None:
 
 
 def test_a_short_request_is_spread_over_eight_times_its_time() -> None:
-    assert admission_of().admit([8] * 10, 60.0).virtual_seconds_per_token == pytest.approx(8e-3)
+    assert admission_of().admit(100, 60.0).virtual_seconds_per_token == pytest.approx(8e-3)
 
 
 def test_a_request_with_a_near_deadline_is_spread_over_the_time_that_is_left() -> None:
     # 0.5 s by itself, and half of its timeout is planned with
-    assert admission_of().admit([8] * 50, 2.0).virtual_seconds_per_token == pytest.approx(1.0 / 500)
-    assert admission_of().admit([8] * 50, 0.6).virtual_seconds_per_token == pytest.approx(0.5 / 500)
+    assert admission_of().admit(500, 2.0).virtual_seconds_per_token == pytest.approx(1.0 / 500)
+    assert admission_of().admit(500, 0.6).virtual_seconds_per_token == pytest.approx(0.5 / 500)
 
 
 def test_one_clients_quota_is_nobody_elses() -> None:
     admission = admission_of(client_tokens=100)
-    mine = admission.admit([7] * 10, 60.0, "me")
+    mine = admission.admit(90, 60.0, "me")
     with pytest.raises(ClientOverShare, match=r"90 of its 100 tokens.* 18 more") as caught:
-        admission.admit([7] * 2, 60.0, "me")
+        admission.admit(18, 60.0, "me")
     with pytest.raises(TooLarge, match=r"ELMO_MAX_CLIENT_TOKENS"):
-        admission.admit([7] * 20, 60.0, "me")
-    admission.admit([7] * 10, 60.0, "other")
+        admission.admit(180, 60.0, "me")
+    admission.admit(90, 60.0, "other")
     mine.tokens.release()
 
     assert caught.value.retry_after == 1
     with pytest.raises(ClientOverShare):  # the quota is free when the whole request has ended
-        admission.admit([7] * 2, 60.0, "me")
+        admission.admit(18, 60.0, "me")
     mine.close()
-    admission.admit([7] * 2, 60.0, "me")
+    admission.admit(18, 60.0, "me")
 
 
 def test_models_share_the_queue_but_not_their_backlogs() -> None:
     limits = Limits(queue_tokens=1_000, answer_bytes=1_000)
     admission = admission_to(limits, slow=FakeBacklog(before=50_000), idle=FakeBacklog())
     with pytest.raises(Overloaded):
-        admission.admit([8], 10.0, model="slow")
-    admission.admit([8] * 90, 10.0, model="idle")
+        admission.admit(10, 10.0, model="slow")
+    admission.admit(900, 10.0, model="idle")
 
     assert admission.outstanding == 900
     with pytest.raises(Overloaded, match="900 of 1000 tokens"):
-        admission.admit([8] * 20, 600.0, model="slow")
+        admission.admit(200, 600.0, model="slow")
 
 
 @pytest.mark.parametrize(
@@ -218,10 +218,10 @@ def test_room_in_the_common_queue_comes_at_the_rate_of_the_model_that_has_work(
 ) -> None:
     limits = Limits(queue_tokens=1_000, answer_bytes=1_000)
     admission = admission_to(limits, slow=slow, fast=fast)
-    admission.admit([8] * 90, 3_600.0, model="slow")
+    admission.admit(900, 3_600.0, model="slow")
 
     with pytest.raises(Overloaded, match="900 of 1000 tokens") as error:
-        admission.admit([8] * 20, 3_600.0, model="fast")
+        admission.admit(200, 3_600.0, model="fast")
 
     assert error.value.retry_after == seconds
 
@@ -235,7 +235,7 @@ def test_the_account_is_empty_when_every_request_has_ended(
     alive = []
     for sentences, answered, ends in steps:
         with contextlib.suppress(Overloaded, ClientOverShare):
-            alive.append(admission.admit([8] * sentences, 60.0, f"client {sentences % 3}"))
+            alive.append(admission.admit(10 * sentences, 60.0, f"client {sentences % 3}"))
         if alive:
             alive[answered % len(alive)].tokens.give_back(answered)
             if ends:

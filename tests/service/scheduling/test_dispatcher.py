@@ -10,12 +10,24 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from elmo_serve.errors import Overloaded, SentenceFailed, Unavailable
+from elmo_serve.errors import Overloaded, SentenceFailed, TooLarge, Unavailable
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
 from elmo_serve.workers.messages import Batch, Drop
 from elmo_serve.workers.shared_memory import Segment
 from elmo_serve.workers.watchdog import Timeouts
-from tests.support.engines import ALL, MIX, TOP, bench, check, made_of, same_length, turns, until
+from tests.support.engines import (
+    ALL,
+    MIX,
+    TOP,
+    bench,
+    check,
+    made_of,
+    same_length,
+    texts,
+    turns,
+    until,
+)
 from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time
 
@@ -35,40 +47,13 @@ async def test_requests_of_one_turn_share_a_batch_whatever_their_outputs() -> No
 
 
 @in_virtual_time
-async def test_identical_sentences_are_computed_once() -> None:
+async def test_equal_sentences_of_a_request_are_computed_once() -> None:
     async with bench() as b:
         same = ["the", "same"]
-        tasks = [b.ask([same, [str(n)], same]) for n in range(10)]
-        for n, task in enumerate(tasks):
-            check(await task, [same, [str(n)], same])
+        sentences = [same, ["other"], same, same]
+        check(await b.ask(sentences), sentences)
 
         assert b.computed[orjson.dumps(same)] == 1
-
-
-@in_virtual_time
-async def test_a_request_for_a_sentence_that_runs_shares_its_result() -> None:
-    async with bench(lambda: GatedWorker(is_open=False)) as b:
-        first = b.ask([["slow"]])
-        await turns()
-        second = b.ask([["slow"]])
-        await turns()
-        b.workers[0].open()
-
-        for task in (first, second):
-            check(await task, [["slow"]])
-        assert b.computed[orjson.dumps(["slow"])] == 1
-
-
-@in_virtual_time
-async def test_a_shared_sentence_does_not_wait_for_its_place_in_a_bulk_request() -> None:
-    async with bench(slow(2e-5)) as b:
-        sentences = same_length("w", 2_000)
-        bulk = b.ask(sentences)
-        await until(lambda: len(b.batches) > 2)
-        await b.ask([sentences[-1]])
-
-        assert len(b.batches) < 20
-        check(await bulk, sentences)
 
 
 @in_virtual_time
@@ -151,24 +136,19 @@ async def test_bulk_runs_for_as_long_as_its_last_interruption_took() -> None:
 
 
 @in_virtual_time
-async def test_sentences_that_nobody_waits_for_are_dropped_from_the_batch_that_runs() -> None:
+async def test_sentences_of_a_request_that_ended_are_dropped_from_the_batch_that_runs() -> None:
     async with bench(lambda: GatedWorker(is_open=False)) as b:
-        bulk = b.ask(sentences := same_length("w", 30))
+        leaves, stays = (b.ask(same_length(name, 3)) for name in "ab")
         await until(lambda: bool(b.batches))
         (batch,) = b.batches
-        kept = b.ask([sentences[0]])
-        await turns()
-        bulk.cancel()
+        leaves.cancel()
         await until(lambda: bool(b.workers[0].drops))
 
-        (drop,) = (drop for drop in b.workers[0].drops if drop.batch == batch.id)
-        assert [batch.sentences[i] for i in drop.sentences] == list(batch.sentences[1:])
-        again = b.ask([sentences[1]])  # the vectors of the one that runs will be undefined
-        await turns()
+        (drop,) = b.workers[0].drops
+        assert {batch.sentences[i] for i in drop.sentences} == texts(same_length("a", 3))
+        assert drop.batch == batch.id
         b.workers[0].open()
-        check(await kept, [sentences[0]])
-        check(await again, [sentences[1]])
-        assert b.computed[batch.sentences[1]] == 2
+        check(await stays, same_length("b", 3))
 
 
 @in_virtual_time
@@ -186,6 +166,15 @@ async def test_a_batch_that_was_cut_short_is_no_measurement() -> None:
             await b.ask(same_length("c", 100), timeout=1.0)
         b.workers[0].open()
         await bulk
+
+
+@in_virtual_time
+async def test_a_batch_of_many_short_sentences_is_a_measurement() -> None:
+    """It is as large as a batch may be, and far below the budget of tokens."""
+    async with bench(slow(1e-3), budget=16_384) as b:
+        await b.ask(same_length("a", MAX_SENTENCES, 1))
+        with pytest.raises(TooLarge):
+            await b.ask(same_length("b", 200), timeout=1.0)  # 1.6 s
 
 
 @in_virtual_time

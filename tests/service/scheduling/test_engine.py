@@ -237,27 +237,6 @@ async def test_what_is_admitted_is_given_back_when_the_request_cannot_begin() ->
 
 
 @in_virtual_time
-async def test_a_batch_that_returns_before_its_request_is_withdrawn_gives_tokens_back_once() -> (
-    None
-):
-    """A request of many sentences is withdrawn in slices; its batch may return between two."""
-    for _ in range(3):
-        async with bench(lambda: GatedWorker(is_open=False), budget=4_000) as b:
-            task = b.ask(same_length("w", 3_000, 1))
-            await turns()
-            b.workers[0].finish()  # 1,333 sentences
-            await turns()
-            task.cancel()
-            while b.engine.admission.requests:  # the exact turn in which the request ends
-                await turns(1)
-            assert b.queue.sentences > 0, "all slices were withdrawn: nothing is tested"
-            b.workers[0].finish()
-            await turns()
-
-            assert b.engine.admission.outstanding == 0
-
-
-@in_virtual_time
 async def test_sentences_of_a_client_that_left_are_never_computed() -> None:
     async with bench(lambda: GatedWorker(is_open=False)) as b:
         task = b.ask(same_length("a", 400))
@@ -272,22 +251,6 @@ async def test_sentences_of_a_client_that_left_are_never_computed() -> None:
         assert b.computed.total() == given + 1
         assert b.count("elmo_cancelled_sentences_total", stage="running") == given
         assert b.count("elmo_cancelled_sentences_total", stage="queued") == 400 - given
-
-
-@in_virtual_time
-async def test_a_sentence_that_another_request_waits_for_is_computed() -> None:
-    async with bench(lambda: GatedWorker(is_open=False)) as b:
-        filler = b.ask(same_length("f", 8))  # a full batch
-        await turns()
-        leaves, stays = b.ask([["both"], ["mine"]]), b.ask([["both"]])
-        await turns()
-        leaves.cancel()
-        await turns()
-        b.workers[0].open()
-
-        check(await stays, [["both"]])
-        await filler
-        assert b.computed[orjson.dumps(["mine"])] == 0
 
 
 @in_virtual_time

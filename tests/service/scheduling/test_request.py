@@ -4,23 +4,50 @@ import pytest
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.scheduling.quotas import Budget
-from elmo_serve.scheduling.request import JobState, Request, SentenceJob, cost_of
+from elmo_serve.scheduling.request import Sentences, cost_of
 from tests.support.requests import OUTPUT, request_of, vectors_of
 
 VECTORS = vectors_of(1.0)
 
 
-def job_of(*requests: Request, tokens: int = 3) -> SentenceJob:
-    """Return a job that is the first sentence of every one of these requests."""
-    job = SentenceJob(b"", OUTPUT, tokens, 0.0, requests[0].cost)
-    for request in requests:
-        job.add(request, 0)
-    return job
-
-
 def test_a_sentence_costs_its_tokens_and_two_boundaries() -> None:
     assert cost_of([3, 0, 7]) == 10 + 6
-    assert job_of(request_of([3])).cost == 5
+    assert [job.cost for job in request_of([3, 0, 7]).jobs()] == [5, 2, 9]
+
+
+def test_of_equal_sentences_with_one_output_the_first_is_computed() -> None:
+    other = type(OUTPUT)(layers=(1,))
+    sentences = Sentences(
+        [b"a", b"b", b"a", b"a", b"b"], [3, 1, 3, 3, 1], [OUTPUT, OUTPUT, OUTPUT, other, OUTPUT]
+    )
+
+    assert sentences.computed == [0, 1, 3]
+    assert sentences.copies == {0: [2], 1: [4]}
+    assert (sentences.cost, sentences.computed_cost) == (21, 13)
+
+
+def test_a_job_answers_all_equal_sentences_of_its_request() -> None:
+    budget = Budget()
+    request = request_of([3, 1, 3], texts=[b"a", b"b", b"a"], budget=budget)
+    first, second = request.jobs()
+    first.answer(VECTORS, 1.0)
+
+    assert (budget.used, request.missing) == (3, 1)
+    second.answer(VECTORS, 2.0)
+    assert (request.results, request.finished_at) == ([VECTORS] * 3, 2.0)
+
+
+def test_the_virtual_start_times_of_a_request_ascend_from_its_arrival() -> None:
+    request = request_of([1, 2, 3, 4, 5], now=10.0, spacing=2.0)
+
+    assert [job.virtual_start for job in request.jobs()] == [10.0, 16.0, 24.0, 34.0, 46.0]
+
+
+def test_a_request_waits_for_its_first_sentence() -> None:
+    request = request_of([3, 1])
+
+    assert [request.start(now) for now in (4.0, 5.0)] == [True, False]
+    assert request.started_at == 4.0
 
 
 def test_the_last_result_ends_a_request() -> None:
@@ -61,37 +88,4 @@ def test_an_ended_request_takes_no_result_and_gives_nothing_back(ending: str) ->
     request.end()
 
     assert (ends, request.results, request.error) == before
-    assert budget.used == other.cost
-
-
-def test_a_job_answers_every_request_that_waits_for_it() -> None:
-    requests = [request_of([3]), request_of([3, 9])]
-    job = job_of(*requests)
-    assert job.start(4.0) == requests
-    assert job_of(*requests).start(4.5) == []  # their second sentence
-    job.answer(VECTORS, 5.0)
-
-    assert [request.started_at for request in requests] == [4.0, 4.0]
-    assert [request.missing for request in requests] == [0, 1]
-    assert (job.state, job.waiting) == (JobState.RUNNING, [])
-
-
-def test_a_job_fails_every_request_with_an_error_of_its_own() -> None:
-    requests = [request_of([3]), request_of([3, 9])]
-    job = job_of(*requests)
-    job.fail(lambda index: Unavailable(f"sentence {index}", retry_after=1))
-
-    errors = [request.error for request in requests]
-    assert [str(error) for error in errors] == ["sentence 0"] * 2
-    assert errors[0] is not errors[1]
-
-
-def test_a_job_counts_the_smallest_request_that_waits_for_it() -> None:
-    large, small = request_of([3] * 100), request_of([3])
-    job = job_of(large)
-    assert job.request_cost == 500
-
-    job.add(small, 0)
-    assert job.request_cost == 5
-    job.remove(large)
-    assert [request for request, _ in job.waiting] == [small]
+    assert budget.used == other.sentences.cost

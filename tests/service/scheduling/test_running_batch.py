@@ -3,8 +3,9 @@
 import numpy as np
 
 from elmo_serve.output import Output
-from elmo_serve.scheduling.dispatcher import RunningBatch
-from elmo_serve.scheduling.request import SentenceJob
+from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.request import Request, SentenceJob, Sentences
+from elmo_serve.scheduling.running_batch import RunningBatch
 from elmo_serve.workers.shared_memory import SharedMemoryPool, view
 
 OUTPUTS = [
@@ -15,12 +16,15 @@ OUTPUTS = [
 DIMENSION = 5
 
 
+def jobs_of(lengths: list[int], outputs: list[Output]) -> list[SentenceJob]:
+    """Return the jobs of one request."""
+    sentences = Sentences([b"%d" % length for length in lengths], lengths, outputs)
+    request = Request(sentences, Budget().hold(sentences.cost), 0.0, 1.0, lambda: None)
+    return list(request.jobs())
+
+
 def test_each_sentence_has_its_own_part_of_the_segment() -> None:
-    jobs = [
-        SentenceJob(f"{tokens}".encode(), output, tokens, 0.0, 10)
-        for tokens in (3, 0, 7)
-        for output in OUTPUTS
-    ]
+    jobs = jobs_of([3, 3, 3, 0, 0, 0, 7, 7, 7], OUTPUTS * 3)
     running = RunningBatch.of(jobs, 17, DIMENSION, SharedMemoryPool())
     batch = running.batch
     memory = np.frombuffer(batch.segment.memory, np.uint8)
@@ -39,6 +43,6 @@ def test_each_sentence_has_its_own_part_of_the_segment() -> None:
 
 
 def test_a_batch_of_empty_sentences_has_a_segment_too() -> None:
-    running = RunningBatch.of([SentenceJob(b"[]", OUTPUTS[2], 0, 0.0, 2)], 1, 4, SharedMemoryPool())
+    running = RunningBatch.of(jobs_of([0], OUTPUTS[2:]), 1, 4, SharedMemoryPool())
 
     assert running.vectors(0).numpy().shape == (0, 4)
