@@ -22,8 +22,9 @@ from benchmarks.faults.link import Link
 from tests.support.processes import below, children, is_alive, name_of
 from tests.support.servers import Running, free_port, running
 
-PROCESSES = {"worker": 2, "json": 2}
-"""Child processes that a replica has at least: those for texts and fits start when needed."""
+PROCESSES = {"worker": 2, "json": 1}
+"""Child processes that a replica has at least: those that read bodies, texts and fits start when
+needed."""
 
 RAISES = "!raises"
 """The word for which the model of a replica raises."""
@@ -65,7 +66,6 @@ class Replica:
         """Start it, and wait until it is ready."""
         settings: dict[str, Any] = {
             "workers_per_device": PROCESSES["worker"],
-            "json_workers": PROCESSES["json"],
             "max_body_bytes": BODY_BYTES,
             "request_timeout_seconds": REQUEST_SECONDS,
             "log_format": "json",

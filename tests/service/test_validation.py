@@ -130,6 +130,20 @@ def test_at_most_twenty_faults_are_listed() -> None:
     assert [error.pointer for error in e.value.errors] == [f"/weights/{n}" for n in range(20)]
 
 
+NAMES = {f"name{number}": 0 for number in range(101)}
+
+
+@pytest.mark.parametrize("body", [NAMES, embed(mix=NAMES), embed(text=[{"a": [NAMES]}])])
+def test_an_object_with_too_many_members_is_refused_whatever_they_are(body: Any) -> None:
+    assert list(faults(EmbedRequest, body)) == [""]
+
+
+def test_members_are_not_counted_in_strings() -> None:
+    body = embed(sentences=[["a: b", "::"] * 1_000])
+
+    assert len(validated(EmbedRequest, orjson.dumps(body)).sentences[0]) == 2_000
+
+
 def test_a_long_value_is_cut() -> None:
     detail = faults(TaskBody, task(name="a" * 1_000))["/name"]
 

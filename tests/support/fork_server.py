@@ -40,10 +40,10 @@ _MODULES = (
     "elmo_serve.http.server",
     "elmo_serve.models.opening",
     "elmo_serve.jobs.training",
-    "elmo_serve.http.helpers.json_pool",
+    "elmo_serve.http.helpers.parsing",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
-    "elmo_serve.http.helpers.text_pool",
+    "elmo_serve.http.helpers.helpers",
     "h5py",
 )
 """What the commands and their children import when they run."""

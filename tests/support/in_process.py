@@ -15,11 +15,10 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.helpers.fit_pool import FitParser
-from elmo_serve.http.helpers.json_pool import JsonWorkerPool
+from elmo_serve.http.helpers.fit_pool import FIT, FitParser
+from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.process import InSlices, Memory
-from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.jobs.child import SpawnFit
@@ -34,7 +33,7 @@ from tests.support.gated_worker import GatedWorker, ModelWorker
 from tests.support.servers import SMALL
 
 
-class _Here(HelperPool):
+class HelpersHere(HelperPool):
     """Runs functions in this process, a few turns of the event loop after it was asked to."""
 
     def start(self) -> None:
@@ -44,7 +43,7 @@ class _Here(HelperPool):
         """Stop nothing."""
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, size: int, first: bool = False
+        self, function: Callable[..., Any], *arguments: object, size: int
     ) -> asyncio.Future[Any]:
         """Return what a process would."""
         given = [each.array if isinstance(each, Memory) else each for each in arguments]
@@ -57,15 +56,7 @@ class _Here(HelperPool):
         return asyncio.ensure_future(result())
 
 
-class NoJsonProcesses(_Here, JsonWorkerPool):
-    """Parses and writes JSON in this process."""
-
-
-class NoTextProcesses(_Here, TextWorkerPool):
-    """Splits texts in this process."""
-
-
-class NoBodyProcess(_Here, FitParser):
+class NoBodyProcess(HelpersHere, FitParser):
     """Parses bodies of fits in this process."""
 
 
@@ -154,9 +145,8 @@ async def in_process(
         environment=environment,
     )
     segments, metrics = SharedMemoryPool(), Metrics()
-    server.fit_parser = NoBodyProcess(1, segments, metrics)
-    server.json_workers = NoJsonProcesses(1, segments, metrics)
-    server.text_workers = NoTextProcesses(1, segments, metrics)
+    server.fit_parser = NoBodyProcess(FIT, segments, metrics, count=1)
+    server.helpers = Helpers.of(segments, metrics, 1, HelpersHere)
     app = create_app(server)
     async with (
         app.router.lifespan_context(app),

@@ -113,17 +113,16 @@ def running(
     `settings` are those of `elmo_serve.settings`, by field name; no other variable reaches it. Its
     log goes to `folder`, from info up, for its address is read there. With `until_ready` false it
     is only waited for until it listens. `command` is another program that reads the same variables.
-    `data_home` holds the default task folder, and is by default inside `folder`. The server has one
-    helper process of each kind, and is forked from a process that has imported the program;
-    `is_forked` false is for a test of the start, of memory or of processes.
+    `data_home` holds the default task folder, and is by default inside `folder`. The server is
+    forked from a process that has imported the program; `is_forked` false is for a test of the
+    start, of memory or of processes.
 
     Raises RuntimeError with the log when it does not come up.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log_file = folder / "serve.log"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
-    helpers = {"json_workers": 1, "text_workers": 1}
-    settings = {"host": "127.0.0.1", "port": 0, **helpers} | settings
+    settings = {"host": "127.0.0.1", "port": 0} | settings
     environment |= {f"ELMO_{key.upper()}": str(value) for key, value in settings.items()}
     environment["XDG_DATA_HOME"] = str(data_home or folder / "data")
     environment["XDG_CACHE_HOME"] = str(folder / "cache")

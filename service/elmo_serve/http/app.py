@@ -171,7 +171,7 @@ def _lifespan(server: Server) -> Callable[[FastAPI], AbstractAsyncContextManager
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         server.engine.start()
-        server.json_workers.start()
+        server.helpers.start()
         opening = asyncio.create_task(server.open())
         try:
             yield

@@ -17,8 +17,7 @@ from elmo_serve import logs
 from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.fit_pool import FitParser
-from elmo_serve.http.helpers.json_pool import JsonWorkerPool
-from elmo_serve.http.helpers.text_pool import TextWorkerPool
+from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
@@ -52,8 +51,7 @@ class Server:
     engine: Engine
     models: ServedModels
     indexes: UserIndexes
-    json_workers: JsonWorkerPool
-    text_workers: TextWorkerPool
+    helpers: Helpers
     fit_parser: FitParser
     jobs: FitJobs
     load_shedder: LoadShedder
@@ -146,7 +144,7 @@ class Server:
         await self.jobs.close()
         for model in self.models:
             model.close()
-        pools = (self.engine, self.json_workers, self.text_workers, self.fit_parser)
+        pools = (self.engine, self.helpers, self.fit_parser)
         await asyncio.gather(*(pool.stop() for pool in pools))
         if self.tracer is not None:
             self.tracer.close()

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from elmo_serve.http.calls.deadline import Deadlines
-from elmo_serve.http.helpers.fit_pool import FitParser
-from elmo_serve.http.helpers.json_pool import JsonWorkerPool
-from elmo_serve.http.helpers.text_pool import TextWorkerPool
+from elmo_serve.http.helpers.fit_pool import FIT, FitParser
+from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
@@ -60,7 +59,7 @@ def assemble(
         for model in settings.specs
     }
     engine = Engine(pools, segments, limits, metrics)
-    server = _server(settings, engine, segments, metrics, spawn_fit)
+    server = _server(settings, engine, segments, metrics, spawn_fit, hardware.cores)
     server.tracer = start_tracer(environment or {}, metrics)
     return server
 
@@ -71,6 +70,7 @@ def _server(
     segments: SharedMemoryPool,
     metrics: Metrics,
     spawn_fit: SpawnFit | None,
+    cores: int,
 ) -> Server:
     """Return a server before an engine, whose vectors lie in `segments`."""
     indexes = UserIndexes(settings.index)
@@ -93,10 +93,9 @@ def _server(
         engine=engine,
         models=ServedModels(models),
         indexes=indexes,
-        json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
-        fit_parser=FitParser(1, segments, metrics),
+        helpers=Helpers.of(segments, metrics, cores),
+        fit_parser=FitParser(FIT, segments, metrics, count=1),
         jobs=FitJobs(settings, FitHost(settings.scratch_folder, metrics, spawn_fit)),
-        text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
             timeout_seconds=settings.request_timeout_seconds,

@@ -213,16 +213,6 @@ class Settings(BaseModel):
         description="Memory in bytes for the first layer's input projections of frequent words, in "
         "each worker on a CPU.",
     )
-    json_workers: int | None = Field(
-        None, ge=1, le=256, description="Processes that write JSON responses; unset: by the cores."
-    )
-    text_workers: int | None = Field(
-        None,
-        ge=1,
-        le=256,
-        description="Processes that split text into tokens, started with the first text; unset: by "
-        "the cores.",
-    )
     max_connections: int = Field(
         1_024,
         ge=1,

@@ -104,7 +104,7 @@ def test_options_of_other_servers_name_ours(arguments: tuple[str, ...], message:
 @pytest.mark.parametrize("number", ["-1", "-.5"])
 def test_a_negative_number_is_refused_by_its_option(number: str) -> None:
     names = [name for name in Settings.model_fields if allowed(name).startswith(NUMBERS)]
-    assert {"json_workers", "drain_timeout_seconds", "softmax_words", "port"} <= {*names}
+    assert {"drain_timeout_seconds", "softmax_words", "port"} <= {*names}
     refusals = {f"elmo: {option(n)}='{number}' is not allowed: {allowed(n)}" for n in names}
 
     apart = elmo("serve", *(part for name in names for part in (option(name), number)))

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import listed_warnings
-from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output

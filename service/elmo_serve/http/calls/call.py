@@ -17,7 +17,8 @@ from elmo_serve.http.calls.answer import ChunkedResponse
 from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
-from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.helpers import parsing, writing
+from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.served_models import ServedModel
@@ -91,7 +92,7 @@ class EmbeddingCall:
         """Receive the body and parse it as `model`, a large one in another process.
 
         Raises:
-            ServiceError: see `Body.receive`, `parse` and `JsonWorkerPool.parse`.
+            ServiceError: see `Body.receive` and `parsing.parse`.
             DisconnectError: the client left.
         """
         body, limits = self._body, self.server.request_limits
@@ -103,7 +104,7 @@ class EmbeddingCall:
         if body.size <= SMALL_BODY_BYTES:
             found = parse(model, body.take(), limits)
         else:
-            found = await self.server.json_workers.parse(model, body, limits)
+            found = await parsing.parse(self.server.helpers.parsing, model, body, limits)
         self._end_stage("parse")
         return found
 
@@ -187,8 +188,9 @@ class EmbeddingCall:
         self.server.load_shedder.learn(self._body.size, cost)
 
     async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:
-        """Return the JSON of the vectors; see `JsonWorkerPool.write`."""
-        return await self.server.json_workers.write(embedded.vectors, as_objects=as_objects)
+        """Return the JSON of the vectors; see `writing.write`."""
+        pool = self.server.helpers.writing
+        return await writing.write(pool, embedded.vectors, as_objects=as_objects)
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute a part of the response in a thread.

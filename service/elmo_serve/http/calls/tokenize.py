@@ -11,7 +11,7 @@ from elmo_model.errors import counted, shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT
 from elmo_serve.http.helpers.process import runs
-from elmo_serve.http.helpers.text_pool import TextRefused, Tokenize, TokenizedTexts
+from elmo_serve.http.helpers.text import TextRefused, Tokenize, TokenizedTexts, split
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.token_warnings import TokenWarnings
@@ -75,7 +75,7 @@ async def _split(
         while True:
             for part in islice(parts, _TASKS_AHEAD - len(pending)):
                 some = replace(task, texts=tuple(texts[part]))
-                pending.append(asyncio.ensure_future(server.text_workers.tokenize(some)))
+                pending.append(asyncio.ensure_future(split(server.helpers.splitting, some)))
             if not pending:
                 return found
             _add(found, await pending.popleft(), server.settings.max_queue_tokens, pointer_of)

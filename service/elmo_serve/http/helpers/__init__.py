@@ -1,1 +1,1 @@
-"""The pool of helper processes, which do for requests whatever would block the event loop."""
+"""Helper processes: they do the work of requests that would block the event loop."""

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from elmo_model.files.system_calls import usable_cores
-from elmo_serve.errors import ServiceError, Unavailable
+from elmo_serve.errors import Unavailable
 from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part, work
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
@@ -25,7 +24,37 @@ _CALLS_AHEAD = 2
 """Calls given to one process: one runs and one waits. More would wait behind a slow process."""
 
 _ATTEMPTS = 2
-"""Processes that may be lost over one call before its request is refused."""
+"""Processes that may be lost over one call before its request is refused.
+An exception of a function loses none."""
+
+
+def _nothing() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """The processes of one pool.
+
+    Attributes:
+        name: the label of the processes and failures: `write` for `elmo-write` and `write_lost`.
+        title: a process in words, for the log and for messages.
+        refusal: opens the message for a call that cannot be done now.
+        timeouts: how long a process may be silent.
+        minimum_size: the size below which calls take equally long.
+        is_lazy: whether the processes are spawned for the first call.
+        prepare: slow one-time initialisation, run in each process when it starts.
+        seconds_per_unit: a lower bound of what the watchdog expects of a call; 0: what it has seen.
+    """
+
+    name: str
+    title: str
+    refusal: str
+    timeouts: Timeouts
+    minimum_size: int
+    is_lazy: bool = False
+    prepare: Callable[[], None] = _nothing
+    seconds_per_unit: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -34,14 +63,12 @@ class Pending:
 
     A process continues its call after the request has ended: until then the memory among the
     arguments stays in use, or it would write into memory of another request. `size` is in the unit
-    of the pool, for the watchdog. `items` are those of all slices so far. Calls that are `first`
-    are begun before all others.
+    of the pool, for the watchdog. `items` are those of all slices so far.
     """
 
     call: Call
     size: int
     future: asyncio.Future[Any]
-    first: bool = False
     items: list[Any] = field(default_factory=list)
     attempts: int = 0
 
@@ -54,7 +81,7 @@ class Pending:
         """Pass the result, or the error, to the caller."""
         if self.future.done():
             return
-        if isinstance(message, ServiceError):
+        if isinstance(message, Exception):
             self.future.set_exception(message)
         elif isinstance(message, InSlices):
             self.future.set_result(message.with_list(self.items))
@@ -65,58 +92,40 @@ class Pending:
 class HelperPool(SlotListener[Pending]):
     """A few processes for one kind of functions, and the calls that wait for one of them.
 
-    Calls wait in two queues, each first in, first out. `make` makes other processes.
-
-    Attributes:
-        name: the label of the processes, log lines and failures: `json` for `elmo-json` and
-            `json_lost`.
-        title: the processes in words: `JSON process`.
-        refusal: opens the message for a call that cannot be done now.
-        minimum_size: the size below which calls take equally long.
-        is_lazy: whether the processes are spawned for the first call.
-        seconds_per_unit: a lower bound of what the watchdog expects of a call; 0: what it has seen.
+    Calls are begun in the order they came. There are `count` processes, which `make` makes.
     """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    refusal: ClassVar[str]
-    timeouts: ClassVar[Timeouts]
-    minimum_size: ClassVar[int]
-    is_lazy: ClassVar[bool] = False
-    seconds_per_unit: ClassVar[float] = 0.0
-
-    @classmethod
-    def prepare(cls) -> None:
-        """Do in a process whatever takes long the first time. It has imported the pool's module."""
 
     def __init__(
         self,
-        count: int | None,
+        options: PoolOptions,
         segments: SharedMemoryPool,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
+        *,
+        count: int = 1,
         make: Callable[[], Child] | None = None,
     ) -> None:
+        self.options = options
         self.segments = segments
         self._metrics = metrics
         self._is_started = False
-        self._first: deque[Pending] = deque()
-        self._others: deque[Pending] = deque()
-        make = make or partial(ChildProcess, f"elmo-{self.name}", work, (self.prepare,), segments)
+        self._waiting: deque[Pending] = deque()
+        name, arguments = f"elmo-{options.name}", (options.prepare,)
+        make = make or partial(ChildProcess, name, work, arguments, segments)
         spec = SlotSpec(
-            name=self.title,
+            name=options.title,
             loading="it is starting",
             make=lambda _: make(),
-            timeouts=self.timeouts,
-            minimum_size=self.minimum_size,
+            timeouts=options.timeouts,
+            minimum_size=options.minimum_size,
         )
         self._slots: list[Slot[Pending]] = []
-        for _ in range(count or default_count(usable_cores())):
+        for _ in range(count):
             Slot(spec, self, self._slots, clock)  # it adds itself to the slots
 
     def start(self) -> None:
         """Spawn the processes, unless they are spawned for the first call."""
-        if not self.is_lazy:
+        if not self.options.is_lazy:
             self._start()
 
     async def stop(self) -> None:
@@ -124,9 +133,9 @@ class HelperPool(SlotListener[Pending]):
         await asyncio.gather(*(slot.stop() for slot in self._slots))
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, size: int, first: bool = False
+        self, function: Callable[..., Any], *arguments: object, size: int
     ) -> asyncio.Future[Any]:
-        """Queue `function(*arguments)`, with `first` before all calls that are not `first`.
+        """Queue `function(*arguments)`.
 
         The function is one of a module, and the arguments can be pickled. `Memory` among them
         reaches the function as bytes and stays in use until the process has done with it.
@@ -134,20 +143,21 @@ class HelperPool(SlotListener[Pending]):
         When the future is cancelled, the call is not begun. A process that has begun it gets the
         shortest timeout of a call to end it, and is replaced otherwise. The future raises:
 
-            ServiceError: the one that the function raises.
+            ServiceError, MemoryError, OSError: the one that the function raises.
+            HelperError: it raises another exception, or its result cannot be pickled.
             Unavailable: two processes were lost over the call, or none can be started.
         """
         future = asyncio.get_running_loop().create_future()
-        pending = Pending(Call(function, arguments), size, future, first)
+        pending = Pending(Call(function, arguments), size, future)
         future.add_done_callback(partial(self._on_done, pending))
-        self._queue(pending).append(pending)
+        self._waiting.append(pending)
         if not self._is_started:
             self._start()
         self.dispatch()
         return future
 
     def run_on(
-        self, body: Body, function: Callable[..., Any], *arguments: object, first: bool = False
+        self, body: Body, function: Callable[..., Any], *arguments: object
     ) -> asyncio.Future[Any]:
         """Queue `function(memory, size, *arguments)` on a body, and free its pieces.
 
@@ -156,16 +166,16 @@ class HelperPool(SlotListener[Pending]):
         size = body.size
         segment, array = self.segments.acquire(max(size, 1))
         body.move_to(array)
-        return self.run(function, Memory(segment, array), size, *arguments, size=size, first=first)
+        return self.run(function, Memory(segment, array), size, *arguments, size=size)
 
     def dispatch(self) -> None:
         """Give waiting calls to the processes that are ready and have the fewest."""
         ready = [slot for slot in self._slots if slot.is_ready]
-        while (waiting := self._first or self._others) and ready:
+        while self._waiting and ready:
             slot = min(ready, key=lambda slot: slot.task_count)
             if slot.task_count >= _CALLS_AHEAD:
                 return
-            pending = waiting.popleft()
+            pending = self._waiting.popleft()
             if not pending.future.done():
                 slot.assign(pending, pending.size)
                 slot.child.send(pending.call, *pending.segments)
@@ -174,7 +184,7 @@ class HelperPool(SlotListener[Pending]):
         """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
         match message:
             case Started():
-                slot.mark_ready(seconds_per_unit=self.seconds_per_unit)
+                slot.mark_ready(seconds_per_unit=self.options.seconds_per_unit)
             case Part(items):
                 if slot.running is not None:
                     slot.running.items += items
@@ -193,7 +203,7 @@ class HelperPool(SlotListener[Pending]):
         process can be started, nothing waits.
         """
         how = "hung" if lost.was_hung else "lost"
-        self._metrics.failures.labels(f"{self.name}_{how}").inc()
+        self._metrics.failures.labels(f"{self.options.name}_{how}").inc()
         calls = list(lost.waiting)
         if lost.running is not None:
             calls.insert(0, lost.running)
@@ -201,23 +211,19 @@ class HelperPool(SlotListener[Pending]):
         for pending in reversed(calls):
             pending.items.clear()
             if pending.attempts < _ATTEMPTS:
-                self._queue(pending).appendleft(pending)
+                self._waiting.appendleft(pending)
             else:
                 self._refuse(pending, lost.reason)
         if all(slot.failed_starts for slot in self._slots):
-            for pending in (*self._first, *self._others):
+            for pending in self._waiting:
                 self._refuse(pending, lost.reason)
-            self._first.clear()
-            self._others.clear()
+            self._waiting.clear()
         self.dispatch()
 
     def _start(self) -> None:
         self._is_started = True
         for slot in self._slots:
             slot.start()
-
-    def _queue(self, pending: Pending) -> deque[Pending]:
-        return self._first if pending.first else self._others
 
     def _on_done(self, pending: Pending, _: asyncio.Future[Any]) -> None:
         for slot in self._slots:
@@ -226,15 +232,10 @@ class HelperPool(SlotListener[Pending]):
 
     def _refuse(self, pending: Pending, reason: str) -> None:
         """Fail the request for now."""
-        pending.finish(Unavailable(f"{self.refusal}: {reason}.", retry_after=1))
+        pending.finish(Unavailable(f"{self.options.refusal}: {reason}.", retry_after=1))
 
 
 def _hurry(slot: Slot[Pending]) -> None:
     """Give a process little more time for a call whose result nobody waits for."""
     if slot.running is not None and slot.running.future.cancelled():
         slot.hurry()
-
-
-def default_count(cores: int) -> int:
-    """Return half the cores: few clients use these processes, and the network uses all cores."""
-    return max(1, min(8, cores // 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,10 @@ _SLICE_BYTES, _SLICE_ITEMS = 1 << 18, 1_000
 The event loop unpickles a message in one go: larger slices block it longer, smaller ones cost more
 messages (`benchmarks/event_loop.py`).
 """
+
+
+class HelperError(Exception):
+    """A function failed in a helper process with an unexpected exception; the text is its trace."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,25 +67,40 @@ class Part:
 
 
 def work(parent: Parent, prepare: Callable[[], None]) -> None:
-    """Run functions in a process until the server closes the channel."""
+    """Run functions in a process until the server closes the channel.
+
+    A function that fails, or whose result cannot be sent, ends its call with an exception: the
+    process goes on.
+    """
     prepare()
     parent.send(Started())
     while True:
         call: Call = parent.receive()
-        arguments = [
-            parent.memory(each) if isinstance(each, SegmentHandle) else each
-            for each in call.arguments
-        ]
         try:
-            result = call.function(*arguments)
-        except ServiceError as error:
-            result = error
-        if isinstance(result, InSlices):
-            items: list[bytes | str] = result.result.sentences
-            for part in runs(map(len, items), _SLICE_BYTES, _SLICE_ITEMS):
-                parent.send(Part(items[part]))
-            result = InSlices(result.with_list([]))
-        parent.send(result)
+            _answer(parent, call)
+        except BaseException as error:  # a panic of a library in Rust is no `Exception`
+            parent.send(_sendable(error))
+
+
+def _answer(parent: Parent, call: Call) -> None:
+    """Run a function and send its result."""
+    arguments = [
+        parent.memory(each) if isinstance(each, SegmentHandle) else each for each in call.arguments
+    ]
+    result = call.function(*arguments)
+    if isinstance(result, InSlices):
+        items: list[bytes | str] = result.result.sentences
+        for part in runs(map(len, items), _SLICE_BYTES, _SLICE_ITEMS):
+            parent.send(Part(items[part]))
+        result = InSlices(result.with_list([]))
+    parent.send(result)
+
+
+def _sendable(error: BaseException) -> Exception:
+    """Return an exception that the server can unpickle; it knows these, and logs all others."""
+    if isinstance(error, (ServiceError, MemoryError, OSError)):
+        return error
+    return HelperError("".join(traceback.format_exception(error)).rstrip())
 
 
 def runs(sizes: Iterable[int], most_size: int, most_items: int = sys.maxsize) -> Iterator[slice]:

@@ -16,7 +16,7 @@ from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
-from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.routes.embed_document import content, json_request

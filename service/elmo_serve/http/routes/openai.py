@@ -13,7 +13,7 @@ from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
 from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import ALWAYS, EMBED_ERRORS
-from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
 from elmo_serve.http.routes.embed_document import json_request

@@ -9,7 +9,8 @@ import pytest
 from elmo_serve.errors import InvalidRequest, ServiceError, TooLarge
 from elmo_serve.http.calls.parse import parse
 from elmo_serve.http.calls.tokenize import tokenize
-from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.helpers.helpers import Helpers
+from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.http.state import Server
@@ -17,7 +18,7 @@ from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from tests.support.in_process import NoTextProcesses
+from tests.support.in_process import HelpersHere
 
 MODEL = ModelInfo("small", "1", "none", 3, 4, 0, "float32")
 LIMITS = {
@@ -31,7 +32,7 @@ LIMITS = {
 @pytest.fixture
 def server() -> Server:
     found = assemble(Settings.model_validate(LIMITS))
-    found.text_workers = NoTextProcesses(1, SharedMemoryPool(), found.metrics)
+    found.helpers = Helpers.of(SharedMemoryPool(), found.metrics, 1, HelpersHere)
     return found
 
 

@@ -14,7 +14,7 @@ from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody
 from elmo_serve.http.calls.body import Body
-from elmo_serve.http.helpers.fit_pool import FitParser
+from elmo_serve.http.helpers.fit_pool import FIT, FitParser
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitLimits, FitRequest, FitSource
 from elmo_serve.metrics import Metrics
@@ -34,7 +34,7 @@ SOURCE = FitSource(False, FitLimits(10_000, 100_000, 100), "whitespace", "en")
 async def parser(
     metrics: Metrics | None = None, clock: Clock = EVENT_LOOP_CLOCK
 ) -> AsyncIterator[FitParser]:
-    made = FitParser(1, SharedMemoryPool(), metrics or Metrics(), clock)
+    made = FitParser(FIT, SharedMemoryPool(), metrics or Metrics(), clock)
     yield made
     await made.stop()
 

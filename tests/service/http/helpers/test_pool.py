@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
-from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part
+from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
+from elmo_serve.http.helpers.process import Call, HelperError, InSlices, Memory, Part
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
@@ -44,23 +45,28 @@ def refuse(detail: str) -> None:
     raise InvalidRequest(detail)
 
 
-class Words(HelperPool):
-    """Processes that work on letters."""
-
-    name = "json"
-    title = "letter process"
-    refusal = "No letters"
-    timeouts = Timeouts(load=100, first_batch=60, batch=5)
-    minimum_size = 1
+def boom(error: Exception) -> None:
+    """Raise an exception."""
+    raise error
 
 
-class LazyWords(Words):
-    is_lazy = True
+def unsendable() -> object:
+    """Return what cannot be pickled."""
+    return lambda: None
+
+
+WORDS = PoolOptions(
+    name="write",
+    title="letter process",
+    refusal="No letters",
+    timeouts=Timeouts(load=100, first_batch=60, batch=5),
+    minimum_size=1,
+)
 
 
 @asynccontextmanager
-async def pool() -> AsyncIterator[HelperPool]:
-    found = Words(2, SharedMemoryPool(), Metrics())
+async def pool(count: int = 2) -> AsyncIterator[HelperPool]:
+    found = HelperPool(WORDS, SharedMemoryPool(), Metrics(), count=count)
     found.start()
     try:
         yield found
@@ -94,12 +100,14 @@ class Bench:
     def __init__(self, count: int) -> None:
         self.metrics, self.clock = Metrics(), FakeClock()
         self.processes: list[FakeProcess] = []
-        self.pool = Words(count, SharedMemoryPool(), self.metrics, self.clock, self._make)
+        self.pool = HelperPool(
+            WORDS, SharedMemoryPool(), self.metrics, self.clock, count=count, make=self._make
+        )
         self.pool.start()
 
-    def run(self, word: str, *, first: bool = False) -> asyncio.Future[Any]:
+    def run(self, word: str) -> asyncio.Future[Any]:
         """Queue a word."""
-        return self.pool.run(spell, word, size=1, first=first)
+        return self.pool.run(spell, word, size=1)
 
     def _make(self) -> FakeProcess:
         self.processes.append(FakeProcess())
@@ -116,7 +124,7 @@ class Bench:
         self.process.say(Started())
 
     def lost(self, how: str = "lost") -> float:
-        labels = {"reason": f"json_{how}"}
+        labels = {"reason": f"write_{how}"}
         return self.metrics.registry.get_sample_value("elmo_failures_total", labels) or 0.0
 
 
@@ -132,7 +140,7 @@ async def test_every_call_gets_its_own_result_whole() -> None:
     """More letters than a message holds, among calls of two processes; memory is passed by name."""
     words = [chr(65 + n) * (n * 300 + 1) for n in range(20)]
     async with pool() as helpers:
-        spelt = [helpers.run(spell, word, size=1, first=n % 3 == 0) for n, word in enumerate(words)]
+        spelt = [helpers.run(spell, word, size=1) for word in words]
         segment, array = helpers.segments.acquire(5)
         array[:5] = list(b"words")
         read = helpers.run(letters_of, Memory(segment, array), 5, size=5)
@@ -150,6 +158,27 @@ async def test_a_refusal_of_a_function_reaches_its_caller_and_the_process_goes_o
         assert (await helpers.run(spell, "yes", size=1)).length == 3
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments", "raised"),
+    [
+        (boom, (ValueError("no number"),), HelperError),
+        (boom, (MemoryError("no room"),), MemoryError),
+        (unsendable, (), HelperError),
+    ],
+)
+async def test_an_exception_ends_its_call_and_not_the_process(
+    function: Callable[..., Any], arguments: tuple[Any, ...], raised: type[Exception]
+) -> None:
+    """The trace reaches the log of the server."""
+    async with pool(1) as helpers:
+        before = await helpers.run(os.getpid, size=1)
+        with pytest.raises(raised) as caught:
+            await helpers.run(function, *arguments, size=1)
+
+        assert raised is MemoryError or "Traceback" in str(caught.value)
+        assert await helpers.run(os.getpid, size=1) == before
+
+
 async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None:
     made: list[FakeProcess] = []
 
@@ -157,7 +186,8 @@ async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None
         made.append(FakeProcess())
         return made[-1]
 
-    helpers = LazyWords(1, SharedMemoryPool(), Metrics(), FakeClock(), make)
+    lazy = replace(WORDS, is_lazy=True)
+    helpers = HelperPool(lazy, SharedMemoryPool(), Metrics(), FakeClock(), make=make)
     helpers.start()
     assert not made[0].is_started
     helpers.run(spell, "first", size=1)
@@ -167,21 +197,9 @@ async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None
     assert made[0].tasks == ["first"]
 
 
-async def test_tasks_are_done_in_the_order_they_came_and_the_first_ones_before_the_others() -> None:
-    with bench() as b:
-        for number in range(12):
-            b.run(str(number), first=number % 2 == 0)
-        for _ in range(12):
-            b.process.say(1)
-
-        # Two tasks were given to the process before the others came.
-        later = ["2", "4", "6", "8", "10", "3", "5", "7", "9", "11"]
-        assert b.process.tasks == ["0", "1", *later]
-
-
 async def test_the_tasks_of_a_lost_process_are_done_in_the_same_order_by_the_next_one() -> None:
     with bench() as b:
-        pending = [b.run(str(number), first=number < 4) for number in range(6)]
+        pending = [b.run(str(number)) for number in range(6)]
         b.process.end("was killed by SIGKILL")
         b.replace()
         for number in range(6):
@@ -250,7 +268,7 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
             b.process.say(0)
         b.process.say(Part(["progress"]))
         lost = b.process
-        b.clock.advance(Words.timeouts.batch)
+        b.clock.advance(WORDS.timeouts.batch)
         assert lost.is_killed
         b.replace()
         for _ in range(2 - place):
@@ -264,6 +282,6 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
 async def test_a_task_that_somebody_waits_for_has_its_full_time() -> None:
     with bench() as b:
         b.run("long")
-        b.clock.advance(Words.timeouts.first_batch - 1)
+        b.clock.advance(WORDS.timeouts.first_batch - 1)
 
         assert not b.process.is_killed

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import orjson
 
-from elmo_serve.http.helpers.text_pool import (
+from elmo_serve.http.helpers.pool import HelperPool
+from elmo_serve.http.helpers.text import (
+    SPLITTING,
     TextRefused,
-    TextWorkerPool,
     Tokenize,
     TokenizedTexts,
+    split,
     tokenize,
 )
 from elmo_serve.metrics import Metrics
@@ -77,8 +79,8 @@ TASK = Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT)
 
 
 @asynccontextmanager
-async def pool() -> AsyncIterator[TextWorkerPool]:
-    found = TextWorkerPool(1, SharedMemoryPool(), Metrics())
+async def pool() -> AsyncIterator[HelperPool]:
+    found = HelperPool(SPLITTING, SharedMemoryPool(), Metrics())
     try:
         yield found
     finally:
@@ -95,8 +97,8 @@ def libraries(pid: int) -> str:
     return Path(f"/proc/{pid}/maps").read_text()
 
 
-async def tokens(workers: TextWorkerPool) -> list[str]:
-    found = await workers.tokenize(TASK)
+async def tokens(workers: HelperPool) -> list[str]:
+    found = await split(workers, TASK)
     assert isinstance(found, TokenizedTexts)
     return list(orjson.loads(found.sentences[0]))
 

@@ -1,4 +1,4 @@
-"""The text processes: they split texts into tokens.
+"""Split texts into tokens in other processes.
 
 Tokenizers are Python code that takes up to 10 microseconds a character and holds the GIL: in a
 thread of the server they would starve its event loop.
@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
-from elmo_serve.http.helpers.pool import HelperPool
+from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 from elmo_serve.workers.watchdog import Timeouts
 
@@ -76,34 +76,34 @@ class TextRefused:
     too_long: bool = False
 
 
-class TextWorkerPool(HelperPool):
-    """A few processes that are spawned for the first text: many servers are sent tokens alone."""
+def _prepare() -> None:
+    """Import the libraries of all tokenizers."""
+    for unused in _UNUSED:
+        sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # None: no such module
+    for name in TOKENIZERS:
+        tokenizer(name)("")
 
-    name = "text"
-    title = "text process"
-    refusal = "The text could not be split"
-    timeouts = Timeouts(load=120.0, first_batch=30.0, batch=5.0)
-    minimum_size = 4_096
-    is_lazy = True
 
-    @classmethod
-    def prepare(cls) -> None:
-        """Import the libraries of all tokenizers."""
-        for unused in _UNUSED:
-            sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # None: no such module
-        for name in TOKENIZERS:
-            tokenizer(name)("")
+SPLITTING: Final = PoolOptions(
+    name="text",
+    title="text process",
+    refusal="The text could not be split",
+    timeouts=Timeouts(load=120.0, first_batch=30.0, batch=5.0),
+    minimum_size=4_096,
+    is_lazy=True,  # many servers are sent tokens alone
+    prepare=_prepare,
+)
 
-    async def tokenize(self, task: Tokenize) -> TokenizedTexts | TextRefused:
-        """Return the tokens of some texts, or the text that cannot be split.
 
-        Raises:
-            Unavailable: two processes were lost over it, or none can be started.
-        """
-        found: TokenizedTexts | TextRefused = await self.run(
-            tokenize, task, size=sum(map(len, task.texts))
-        )
-        return found
+async def split(pool: HelperPool, task: Tokenize) -> TokenizedTexts | TextRefused:
+    """Return the tokens of some texts, or the text that cannot be split.
+
+    Raises:
+        HelperError, Unavailable: see `HelperPool.run`.
+    """
+    size = sum(map(len, task.texts))
+    found: TokenizedTexts | TextRefused = await pool.run(tokenize, task, size=size)
+    return found
 
 
 def tokenize(task: Tokenize) -> TokenizedTexts | TextRefused:

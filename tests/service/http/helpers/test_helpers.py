@@ -1,4 +1,4 @@
-"""JSON processes may die or hang, and every request gets its own text or a refusal."""
+"""Processes may die or hang, and every request gets its own body or JSON, or a refusal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 import pytest
 from starlette.types import Message
 
-from elmo_serve.errors import InvalidRequest
+from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError
 from elmo_serve.http.calls.body import Body
 from elmo_serve.http.calls.parse import RequestLimits
-from elmo_serve.http.helpers.json_pool import JsonWorkerPool
+from elmo_serve.http.calls.parse import parse as parse_here
+from elmo_serve.http.helpers.parsing import PARSING, parse
+from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
+from elmo_serve.http.helpers.writing import WRITING, write
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
@@ -34,36 +37,38 @@ from tests.support.processes import children, is_alive
 LIMITS = RequestLimits(10_000, 1_000)
 HANG_SECONDS = 100.0  # more than any timeout of a task that did not take long before
 RESTART_SECONDS = 1.0
+WIDTH = 5_000
+"""Numbers of a vector: more than the server writes itself."""
 
 
 @dataclass
 class Bench:
     """A pool of real processes, whose timeouts and restarts follow a fake clock."""
 
-    pool: JsonWorkerPool
+    pool: HelperPool
     segments: SharedMemoryPool
     metrics: Metrics
     clock: FakeClock
 
     def vectors(self, rows: int, number: float = 0.0) -> Vectors:
-        segment, array = self.segments.acquire(rows * 16)
-        view(array, 0, (rows, 4), "float32")[...] = number
-        return Vectors(array, segment, 0, (rows, 4), "float32")
+        segment, array = self.segments.acquire(4 * rows * WIDTH)
+        view(array, 0, (rows, WIDTH), "float32")[...] = number
+        return Vectors(array, segment, 0, (rows, WIDTH), "float32")
 
     async def written(self, *vectors: Vectors) -> list[object]:
-        pieces = await self.pool.write(vectors)
+        pieces = await write(self.pool, vectors)
         return list(orjson.loads(b"[" + b"".join(pieces) + b"]"))
 
     def ask(self, rows: int, number: float = 0.0) -> asyncio.Task[list[object]]:
         return asyncio.ensure_future(self.written(self.vectors(rows, number)))
 
-    def count(self, reason: str) -> float:
-        labels = {"reason": reason}
+    def count(self, how: str) -> float:
+        labels = {"reason": f"{self.pool.options.name}_{how}"}
         return self.metrics.registry.get_sample_value("elmo_failures_total", labels) or 0.0
 
     async def lost(self, count: int = 1) -> None:
         """Wait until so many processes were lost."""
-        await until(lambda: self.count("json_lost") + self.count("json_hung") == count)
+        await until(lambda: self.count("lost") + self.count("hung") == count)
 
     async def replace(self, count: int = 1) -> None:
         """Wait until so many processes were lost, and start the next one."""
@@ -76,13 +81,12 @@ def pids() -> list[int]:
 
 
 @asynccontextmanager
-async def bench() -> AsyncIterator[Bench]:
+async def bench(options: PoolOptions = WRITING) -> AsyncIterator[Bench]:
     segments, metrics, clock = SharedMemoryPool(), Metrics(), FakeClock()
-    pool = JsonWorkerPool(1, segments, metrics, clock=clock)
+    pool = HelperPool(options, segments, metrics, clock)
     pool.start()
-    found = Bench(pool, segments, metrics, clock)
-    assert await found.written(found.vectors(1)) == [[[0.0] * 4]]  # the process is ready
-    yield found
+    await pool.run(os.getpid, size=1)  # the process is ready
+    yield Bench(pool, segments, metrics, clock)
     await pool.stop()
 
 
@@ -107,14 +111,18 @@ async def test_a_lost_process_is_replaced_and_its_task_done_again() -> None:
         await b.replace()
 
         for n, task in enumerate(tasks):
-            assert await task == [[[float(n)] * 4] * 2]
+            assert await task == [[[float(n)] * WIDTH] * 2]
         assert not is_alive(struck)
-        assert (b.count("json_lost"), b.count("json_hung")) == (1, 0)
+        assert (b.count("lost"), b.count("hung")) == (1, 0)
 
 
 async def _body(members: dict[str, Any]) -> Body:
+    return await _received(orjson.dumps(members))
+
+
+async def _received(content: bytes) -> Body:
     async def whole() -> Message:
-        return {"type": "http.request", "body": orjson.dumps(members)}
+        return {"type": "http.request", "body": content}
 
     body = Body(http_scope(), ByteBudget(1 << 30, "request bodies", "", time.monotonic))
     await body.receive(whole)
@@ -122,31 +130,31 @@ async def _body(members: dict[str, Any]) -> Body:
 
 
 async def test_a_request_is_parsed_although_its_process_hangs() -> None:
-    async with bench() as b:
+    async with bench(PARSING) as b:
         (struck,) = pids()
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
         body = await _body({"sentences": sentences})
         os.kill(struck, signal.SIGSTOP)
-        parsing = asyncio.ensure_future(b.pool.parse(EmbedRequest, body, LIMITS))
+        parsing = asyncio.ensure_future(parse(b.pool, EmbedRequest, body, LIMITS))
         await turns()
         b.clock.advance(HANG_SECONDS)
         await b.replace()
         parsed = await parsing
 
         assert [orjson.loads(sentence) for sentence in parsed.sentences] == sentences
-        assert (b.count("json_lost"), b.count("json_hung")) == (0, 1)
+        assert (b.count("lost"), b.count("hung")) == (0, 1)
 
 
 async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
     """More texts than a message holds, of each kind of body."""
     texts = [f"text {number}" for number in range(2_500)]
-    async with bench() as b:
-        embed = await b.pool.parse(EmbedRequest, await _body({"text": texts}), LIMITS)
-        tokenized = await b.pool.parse(TokenizeRequest, await _body({"text": texts}), LIMITS)
+    async with bench(PARSING) as b:
+        embed = await parse(b.pool, EmbedRequest, await _body({"text": texts}), LIMITS)
+        tokenized = await parse(b.pool, TokenizeRequest, await _body({"text": texts}), LIMITS)
         openai = await _body({"model": "m", "input": texts})
-        asked = await b.pool.parse(EmbeddingsRequest, openai, LIMITS)
+        asked = await parse(b.pool, EmbeddingsRequest, openai, LIMITS)
         with pytest.raises(InvalidRequest) as refusal:
-            await b.pool.parse(EmbedRequest, await _body({"sentences": [["a", 1]]}), LIMITS)
+            await parse(b.pool, EmbedRequest, await _body({"sentences": [["a", 1]]}), LIMITS)
 
     assert embed.sentences == tokenized.sentences == asked.sentences == texts
     assert refusal.value.errors[0].pointer == "/sentences/0/1"
@@ -156,25 +164,67 @@ async def test_memory_that_a_late_process_may_write_to_is_not_given_to_others() 
     """A request runs out of time; its text is written later, into memory that must be its own."""
     async with bench() as b:
         (stopped,) = pids()
-        vectors = b.vectors(100, 1.0)
+        vectors = b.vectors(1, 1.0)
         os.kill(stopped, signal.SIGSTOP)
-        late = asyncio.ensure_future(b.pool.write([vectors]))
+        late = asyncio.ensure_future(write(b.pool, [vectors]))
         await turns()
         late.cancel()
         with pytest.raises(asyncio.CancelledError):
             await late
         del late
         gc.collect()  # the tasks that were cancelled hold their frames
-        others = [b.segments.acquire(60_000) for _ in range(40)]  # more than are free
+        others = [b.segments.acquire(120_000) for _ in range(40)]  # more than are free
         for _, array in others:
             array[:] = 9
         os.kill(stopped, signal.SIGCONT)
-        assert await b.written(b.vectors(1, 2.0)) == [[[2.0] * 4]]
+        assert await b.written(b.vectors(1, 2.0)) == [[[2.0] * WIDTH]]
 
         assert all((array == 9).all() for _, array in others)
         before = b.segments.size
         del others, vectors, array
         for _ in range(3):  # and then the segment is free again
-            held = [b.segments.acquire(60_000) for _ in range(40)]
+            held = [b.segments.acquire(120_000) for _ in range(40)]
             del held
         assert b.segments.size == before
+
+
+@pytest.mark.parametrize("as_objects", [False, True])
+async def test_a_short_answer_is_the_same_without_a_process(as_objects: bool) -> None:
+    """A long sentence behind two short ones makes processes write all three."""
+    async with bench() as b:
+        long = b.vectors(1, 0.1)
+        short = [b.vectors(0), replace(long, shape=(2, 3))]
+        here = b"".join(await write(b.pool, short, as_objects=as_objects))
+        there = b"".join(await write(b.pool, [*short, long], as_objects=as_objects))
+
+    assert there.startswith(here + b",")
+
+
+LEVELS = {
+    "lists in lists": b'{"model":null,"x":' + b"[" * 300 + b"]" * 300 + b"}",
+    "objects in objects": b'{"model":null,"x":' + b'{"a":' * 300 + b"0" + b"}" * 301,
+}
+NAMES = b",".join(b'"%x":0' % number for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        *((content, MalformedBody) for content in LEVELS.values()),
+        (b"{" + NAMES + b"}", InvalidRequest),
+        (b'{"sentences":[["a"]],"mix":{' + NAMES + b"}}", InvalidRequest),
+        (b'{"sentences":[["a"]],"pooling":NaN,' + NAMES + b"}", InvalidRequest),
+    ],
+    ids=[*LEVELS, "names", "names in an object", "names beside what is no JSON"],
+)
+async def test_no_body_costs_a_process(content: bytes, error: type[ServiceError]) -> None:
+    async with bench(PARSING) as b:
+        before = pids()
+        with pytest.raises(error) as there:
+            async with asyncio.timeout(120):  # for a process that is lost and not replaced
+                await parse(b.pool, EmbedRequest, await _received(content), LIMITS)
+        with pytest.raises(error) as here:
+            parse_here(EmbedRequest, content, LIMITS)
+
+        assert there.value.detail == here.value.detail
+        assert pids() == before

@@ -1,0 +1,115 @@
+"""Write vectors as JSON in other processes, because orjson holds the GIL."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
+from elmo_serve.http.helpers.process import Memory, runs
+from elmo_serve.http.media_types import json_text
+from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.workers.shared_memory import Bytes, Vectors, view
+from elmo_serve.workers.watchdog import Timeouts
+
+_NUMBERS_HERE: Final = 1 << 12
+"""Numbers of an answer that the server writes itself, in 0.06 ms of the event loop. To give them to
+a process takes as long."""
+
+_PART_BYTES = 1 << 19
+"""Bytes of float32 vectors in one call, some 3 ms of writing: one answer uses all processes."""
+
+_PART_SENTENCES = 256
+"""Sentences in one call: to name a sentence in a message costs time as well."""
+
+_ITEM_BYTES = 4  # a float16 takes as long to write as a float32
+_NUMBER_BYTES = 25  # at most: "-1.1754943508222875e-38," and brackets
+
+_OBJECT_BYTES = 64
+"""Bytes of an embedding object around its numbers, its index included, or of an empty sentence."""
+
+
+WRITING: Final = PoolOptions(
+    name="write",
+    title="writing process",
+    refusal="The JSON could not be written",
+    timeouts=Timeouts(load=60.0, first_batch=5.0, batch=3.0),
+    minimum_size=_PART_BYTES,
+)
+
+
+async def write(
+    pool: HelperPool, vectors: Sequence[Vectors], *, as_objects: bool = False
+) -> list[Chunk]:
+    """Return the JSON of some sentences, with commas between them, in pieces.
+
+    With `as_objects` each is an embedding object of OpenAI.
+
+    Raises:
+        HelperError, Unavailable: see `HelperPool.run`; also where memory is short.
+    """
+    numbers = [math.prod(one.shape) for one in vectors]
+    if sum(numbers) <= _NUMBERS_HERE and len(numbers) <= _PART_SENTENCES:
+        return [b"".join(_texts((one.numpy() for one in vectors), 0 if as_objects else None))]
+    parts: list[asyncio.Future[memoryview]] = []
+    try:
+        for part in runs((_ITEM_BYTES * n for n in numbers), _PART_BYTES, _PART_SENTENCES):
+            first = part.start if as_objects else None
+            parts.append(asyncio.ensure_future(_write_part(pool, vectors[part], first)))
+            await asyncio.sleep(0)
+        texts = await asyncio.gather(*parts)
+    except BaseException:
+        for unfinished in parts:
+            unfinished.cancel()
+        raise
+    pieces: list[Chunk] = []
+    for text in texts:
+        if pieces:
+            pieces.append(b",")
+        pieces.append(text)
+    return pieces
+
+
+async def _write_part(
+    pool: HelperPool, vectors: Sequence[Vectors], first: int | None
+) -> memoryview:
+    numbers = sum(math.prod(v.shape) for v in vectors)
+    brackets = sum(2 * math.prod(v.shape[:-1]) + _OBJECT_BYTES for v in vectors)
+    target, array = pool.segments.acquire(numbers * _NUMBER_BYTES + 2 * brackets)
+    read = {v.segment.id: Memory(v.segment, v.array) for v in vectors}
+    number = {segment_id: number for number, segment_id in enumerate(read)}
+    sources = [(number[v.segment.id], v.offset, v.shape, v.dtype) for v in vectors]
+    written = Memory(target, array)
+    size: int = await pool.run(
+        _write, first, sources, written, *read.values(), size=numbers * _ITEM_BYTES
+    )
+    return array[:size].data
+
+
+def _write(
+    first: int | None,
+    sources: Sequence[tuple[int, int, tuple[int, ...], str]],
+    target: Bytes,
+    *memory: Bytes,
+) -> int:
+    """Write vectors to `target` as JSON, with commas between sentences; return its size in bytes.
+
+    A source is the number of its memory, and the offset, shape and type of the vectors in it. With
+    `first` each is an embedding object of OpenAI, numbered from `first` on.
+    """
+    arrays = (view(memory[number], start, shape, dtype) for number, start, shape, dtype in sources)
+    written, end = target.data, 0
+    for text in _texts(arrays, first):
+        start, end = end, end + len(text)
+        written[start:end] = text
+    return end
+
+
+def _texts(arrays: Iterable[NDArray[Any]], first: int | None) -> Iterator[bytes]:
+    """Yield the texts of some sentences; see `_write` for `first`."""
+    texts = json_text.texts(arrays)
+    return texts if first is None else json_text.embedding_objects(texts, first)
