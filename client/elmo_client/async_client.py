@@ -219,7 +219,8 @@ class AsyncClient:
             positions: the numbers of the tokens, counted from 0. The tokens are not looked at.
             k: how many words at most, from 1 to 1,000; 10 by default.
             direction: "forward" predicts from the tokens before, "backward" from those after,
-                "both" (the default) is the product of their probabilities, normalised.
+                "both" (the default) is the product of their probabilities divided by the
+                share of the word in text, normalised.
             tokenizer: splits a text, as in `embed_text`.
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.

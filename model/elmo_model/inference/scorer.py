@@ -25,6 +25,9 @@ _LARGEST, _SMALLEST = 127.0, 1e-30  # of a signed byte; the least number that ro
 _WHOLE_LOGITS = 1 << 23
 """Logits in memory at once where all words of a place are compared; one place has at least one row
 of them."""
+_RANK_OFFSET = 2.7
+"""Of Zipf's law as Mandelbrot has it: the share of a word in running text is nearly proportional to
+1 / (rank + 2.7). A larger offset lets the most frequent words be substitutes more often."""
 _SAFE = 60.0
 """Largest magnitude of a logarithm of a sum that is added up without regard to its largest term:
 exp of a float32 is 0 below -87 and infinite above 88."""
@@ -58,6 +61,7 @@ class Scorer:
         long = [row for row, text in enumerate(words) if len(orjson.dumps(text)) > MAX_WORD_BYTES]
         self._boundaries = begin, end
         self._excluded = torch.tensor([begin, end, self._unknown, *long], device=ends.device)
+        self._log_shares = self._estimated_log_shares().to(ends.device)
 
     def surprisal(
         self, sentences: Sequence[Sequence[str]], found: Sequence[Tensor]
@@ -89,8 +93,8 @@ class Scorer:
         """Return the k most probable words at each place of a sentence, and their probabilities.
 
         `found` are the layers (L + 1, n, 2P) of the sentence. "both" is the product of the two
-        directions, normalised over all words. Boundaries and `<UNK>` have their probability, but
-        are no substitutes.
+        directions divided by the share of the word in the training text, which both have counted,
+        normalised over all candidates. Boundaries and `<UNK>` are none.
         """
         vectors = [each[list(places)] for each in self._around(found[-1])]
         step = max(1, _WHOLE_LOGITS // len(self._softmax.bias))
@@ -116,13 +120,30 @@ class Scorer:
         return ahead, behind
 
     def _log_probabilities(self, ahead: Tensor, behind: Tensor, direction: Direction) -> Tensor:
-        """Map the vectors (m, P) of both directions to logarithms (m, V) that sum to 1 as exp."""
+        """Map the vectors (m, P) of both directions to logarithms (m, V) that sum to 1 as exp.
+
+        With both directions, p(w | before) p(w | after) / p(w): Bayes' rule for independent
+        contexts. Words that are no substitutes have no part in it.
+        """
         logs = [
             self._logits(each).log_softmax(dim=1)
             for name, each in (("forward", ahead), ("backward", behind))
             if direction in (name, "both")
         ]
-        return logs[0] if len(logs) == 1 else logs[0].add_(logs[1]).log_softmax(dim=1)
+        if len(logs) == 1:
+            return logs[0]
+        both = logs[0].add_(logs[1]).sub_(self._log_shares)
+        both[:, self._excluded] = -torch.inf
+        return both.log_softmax(dim=1)
+
+    def _estimated_log_shares(self) -> Tensor:
+        """Return the logarithm (V,) of each word's share of the text, by its rank.
+
+        A vocabulary lists words by falling frequency; boundaries and `<UNK>` have no rank.
+        """
+        is_word = torch.ones(len(self.vocabulary.words))
+        is_word[[*self._boundaries, self._unknown]] = 0
+        return -is_word.cumsum(0).add_(_RANK_OFFSET).log_()
 
     def _bits(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Map vectors (N, P) and N words to their surprisal in bits (N,)."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -146,14 +147,19 @@ def test_probabilities_sum_to_one_and_are_those_of_the_surprisal(
         assert two["probability"] == pytest.approx(all_of_them["probability"], rel=1e-6)
 
 
-def test_the_product_of_both_directions_is_normalised(tmp_path: Path, softmax: WordSoftmax) -> None:
+def test_both_directions_are_divided_by_the_share_of_a_word_and_normalised(
+    tmp_path: Path, softmax: WordSoftmax
+) -> None:
     encoder = Encoder.of(golden.first_model(tmp_path).elmo)
     scorer = Scorer(encoder, softmax)
     ahead, behind = scorer._around(encoder.encode_whole([["of", "the"]]).layers[-1])
     one, other = (
         scorer._log_probabilities(ahead, behind, name).exp() for name in ("forward", "backward")
     )
-    product = one * other
+    words = golden.vocabulary().words
+    ranks = np.cumsum([word not in ("<S>", "</S>", "<UNK>") for word in words])
+    product = one * other * torch.from_numpy(ranks + 2.7).float()
+    product[:, [words.index(word) for word in ("<S>", "</S>", "<UNK>")]] = 0
     expected = product / product.sum(dim=1, keepdim=True)
     found = scorer._log_probabilities(ahead, behind, "both").exp()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-8)

@@ -53,7 +53,8 @@ class SubstitutesRequest(SentencesRequest):
     direction: Direction = optional(
         "both",
         "`forward` predicts from the tokens before, `backward` from those behind, `both` is the "
-        "product of their probabilities, normalised. Default: `both`.",
+        "product of their probabilities divided by the share of the word in text, which is "
+        "estimated from its rank in the vocabulary, normalised. Default: `both`.",
     )
 
 

@@ -126,7 +126,7 @@ async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> N
             values = [each["probability"] for each in words]
             assert values == sorted(values, reverse=True)
             assert len(values) == WORDS - 3
-            assert sum(values) < 1
+            assert sum(values) < 1 + 1e-4  # float32; `both` has no other candidates
         if direction != "both":
             (own,) = [e["probability"] for e in lists[0][0] if e["word"] == "of"]
             bits = scores["scores"][0][direction][1]
