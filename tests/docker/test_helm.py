@@ -251,6 +251,8 @@ class AllOfTheQueue:
     def tokens_before(self, virtual_time: float) -> float:
         return self.tokens if virtual_time > 0 else 0
 
+    interactive_tokens_before = tokens_before
+
 
 def test_the_autoscaler_acts_on_a_shorter_queue_than_admission_allows() -> None:
     """A request that would wait for half of its timeout is refused, however few tokens wait."""

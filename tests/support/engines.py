@@ -87,7 +87,7 @@ class Bench:
         """Assert that no queue, budget or table holds anything of a request that has ended."""
         admission = self.engine.admission
         assert (self.queue.sentences, self.queue.tokens) == (0, 0)
-        assert (admission.requests, admission.outstanding, self.engine.answers.used) == (0, 0, 0)
+        assert (self.engine.requests, admission.outstanding, self.engine.answers.used) == (0, 0, 0)
         assert not len(admission._clients)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
@@ -51,41 +51,29 @@ class Admitted:
     is_bulk: bool
     tokens: Hold
     virtual_seconds_per_token: float
-    _others: Sequence[Hold]
+    _of_client: Hold
 
     def close(self) -> None:
         """Give back everything that is still held; a second call does nothing."""
         self.tokens.release()
-        for hold in self._others:
-            hold.release()
+        self._of_client.release()
 
 
 class Admission:
-    """Admits requests while tokens and time allow it, and counts what they use.
-
-    `on_idle` is called when the last admitted request is answered.
-    """
+    """Admits requests while tokens and time allow it, and counts what they use."""
 
     def __init__(
         self,
         limits: Limits,
         backlogs: Mapping[str, Dispatcher],
         clock: Callable[[], float],
-        on_idle: Callable[[], object] | None = None,
     ) -> None:
         self._backlogs = backlogs
         self._default = next(iter(backlogs))
         self._clock = clock
-        self._requests = Budget(on_idle=on_idle)
         self._limits = limits
         self._tokens = Budget(limits.queue_tokens)
         self._clients = ClientQuotas(limits.client_tokens)
-        self._interactive = {model: Budget() for model in backlogs}
-
-    @property
-    def requests(self) -> int:
-        """Requests that are admitted and not yet answered."""
-        return self._requests.used
 
     @property
     def outstanding(self) -> int:
@@ -136,12 +124,12 @@ class Admission:
         if refusal is not None:
             raise refusal
         seconds = _virtual_duration(computed * backlog.seconds_per_token, timeout_seconds)
-        others = [self._requests.hold(1), self._clients.hold(client, cost)]
-        interactive = self._interactive_of(model, computed, is_bulk=is_bulk)
-        if interactive is not None:
-            others.append(interactive.hold(computed))
-        spacing = seconds / max(computed, 1)
-        return Admitted(interactive is None, self._tokens.hold(cost), spacing, others)
+        return Admitted(
+            is_bulk or computed > backlog.pool.interactive_size,
+            self._tokens.hold(cost),
+            seconds / max(computed, 1),
+            self._clients.hold(client, cost),
+        )
 
     def refusal(
         self,
@@ -173,9 +161,9 @@ class Admission:
         alone = computed * backlog.seconds_per_token
         virtual_end = self._clock() + _virtual_duration(alone, timeout_seconds)
         ahead = backlog.tokens_before(virtual_end)
-        interactive = self._interactive_of(model, computed, is_bulk=is_bulk)
-        if interactive is not None:
-            ahead = min(ahead, interactive.used / _INTERACTIVE_SHARE)
+        if not is_bulk and computed <= backlog.pool.interactive_size:
+            interactive = backlog.interactive_tokens_before(virtual_end)
+            ahead = min(ahead, interactive / _INTERACTIVE_SHARE)
         wait, planned = ahead * backlog.seconds_per_token, _PLANNED_SHARE * timeout_seconds
         if not ahead or wait + alone <= planned:
             return None
@@ -184,11 +172,6 @@ class Admission:
             f"more than {planned:.3g} s, half of its time.",
             retry_after=_retry_after(backlog, ahead),
         )
-
-    def _interactive_of(self, model: str, cost: int, *, is_bulk: bool) -> Budget | None:
-        """Return the tokens of a model's interactive requests; None for a request of bulk."""
-        size = self._backlogs[model].pool.interactive_size
-        return None if is_bulk or cost > size else self._interactive[model]
 
     def _check_client(self, client: str, cost: int, backlog: Dispatcher) -> None:
         """Raise an error when the request is over the client's own limit."""

@@ -11,7 +11,7 @@ from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue, halves
 from elmo_serve.scheduling.request import Request, SentenceJob
 from elmo_serve.scheduling.running_batch import RunningBatch
 from elmo_serve.scheduling.throughput import ThroughputEstimate
-from elmo_serve.tracing.trace import Part, Trace
+from elmo_serve.tracing.trace import Part
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -47,7 +47,6 @@ class Dispatcher:
         self._batch_duration = metrics.batch_duration
         self.metrics = metrics.of(model)
         self.requests: dict[Request, None] = {}  # admitted and not over, in their order
-        self._traced: set[Trace] = set()  # of the requests that wait and are sampled
         self._clock = clock
         self._running: dict[int, RunningBatch] = {}  # by the id of the batch
         self._last_batch = 0
@@ -56,8 +55,6 @@ class Dispatcher:
 
     def begin(self, request: Request) -> None:
         """Count a request as one that waits until `end`."""
-        if request.trace is not None:
-            self._traced.add(request.trace)
         self.requests[request] = None
 
     def end(self, request: Request) -> None:
@@ -66,7 +63,6 @@ class Dispatcher:
         if request.missing:
             self._withdraw(request)
         if request.trace is not None:
-            self._traced.discard(request.trace)
             request.trace.end_queue(request.arrived_at, request.started_at)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
@@ -102,9 +98,15 @@ class Dispatcher:
         return self.throughput.best_seconds_per_token / max(len(self.pool.slots), 1)
 
     def tokens_before(self, virtual_time: float) -> float:
-        """Return the tokens that are computed before a sentence with this virtual start time."""
+        """Estimate the tokens that are computed before a sentence with this virtual start time."""
         running = sum(running.batch.tokens for running in self._running.values())
         return running + self.queue.tokens_before(virtual_time)
+
+    def interactive_tokens_before(self, virtual_time: float) -> float:
+        """Estimate those of them that are not bulk, which interactive sentences interrupt."""
+        batches = (running for running in self._running.values() if not running.is_bulk)
+        running = sum(running.batch.tokens for running in batches)
+        return running + self.queue.interactive_tokens_before(virtual_time)
 
     # Schedule and run
 
@@ -194,10 +196,10 @@ class Dispatcher:
     def _ended(self, batch: Batch, slot: WorkerSlot) -> RunningBatch:
         """Return a batch that has ended; note it in the traces of the requests that are sampled."""
         running = self._running.pop(batch.id)
-        if not self._traced:
-            return running
         waiting = {job.request.trace: None for job in running.jobs if job.is_wanted}
         traces = tuple(trace for trace in waiting if trace is not None)
+        if not traces:
+            return running
         attributes: dict[str, str | int] = {
             "elmo.model": self.model,
             "elmo.device": slot.labels["device"],

@@ -56,7 +56,7 @@ class Engine:
             model: Dispatcher(model, pool, memory, metrics, clock) for model, pool in pools.items()
         }
         self.default = next(iter(pools))
-        self.admission = Admission(limits, self._dispatchers, clock.now, self._note_idle)
+        self.admission = Admission(limits, self._dispatchers, clock.now)
         self.answers = ByteBudget(
             limits.answer_bytes,
             "answers",
@@ -92,6 +92,11 @@ class Engine:
     def queues(self) -> Mapping[str, FairQueue]:
         """The queue of each model."""
         return {model: dispatcher.queue for model, dispatcher in self._dispatchers.items()}
+
+    @property
+    def requests(self) -> int:
+        """The number of requests that are admitted and not answered."""
+        return sum(len(dispatcher.requests) for dispatcher in self._dispatchers.values())
 
     def unavailable_reason(self, model: str | None = None) -> str | None:
         """Return the reason why no request to a model can be answered now; None when it can."""
@@ -184,6 +189,7 @@ class Engine:
             timer.cancel()
             request.end()
             dispatcher.end(request)
+            self._note_idle()
 
     async def _enqueue(self, request: Request, dispatcher: Dispatcher) -> None:
         """Queue the sentences, a slice in each turn of the event loop, unless one fails."""
@@ -217,7 +223,7 @@ class Engine:
         return False
 
     def _note_idle(self) -> None:
-        if not self.admission.requests and not self.answers.used:
+        if not self.requests and not self.answers.used:
             self._idle.set()
 
 

@@ -75,8 +75,12 @@ class FairQueue:
 
     def tokens_before(self, virtual_time: float) -> float:
         """Estimate the tokens that run before a sentence with this virtual start time."""
-        lanes = self._interactive, self._bulk
-        return self._retry_tokens + sum(lane.tokens_before(virtual_time) for lane in lanes)
+        bulk = self._bulk.tokens_before(virtual_time)
+        return bulk + self.interactive_tokens_before(virtual_time)
+
+    def interactive_tokens_before(self, virtual_time: float) -> float:
+        """Estimate those of them that are interactive or run again."""
+        return self._retry_tokens + self._interactive.tokens_before(virtual_time)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
         """Queue jobs of requests, fastest in ascending order of their virtual start."""

@@ -16,12 +16,17 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningBatch:
-    """The jobs of a batch, in its order. `array` keeps the batch's segment from being reused."""
+    """The jobs of a batch, in its order.
+
+    `array` keeps the batch's segment from being reused. A batch that `is_bulk` has no interactive
+    sentence, so interactive ones may interrupt it.
+    """
 
     batch: Batch
     jobs: Sequence[SentenceJob]
     array: Bytes
     shapes: Sequence[tuple[int, ...]]
+    is_bulk: bool
 
     @classmethod
     def of(
@@ -53,12 +58,7 @@ class RunningBatch:
             segment=segment,
             is_urgent=is_urgent,
         )
-        return cls(batch, jobs, array, shapes)
-
-    @property
-    def is_bulk(self) -> bool:
-        """Whether no sentence is interactive, so that interactive ones may interrupt the batch."""
-        return all(job.request.is_bulk for job in self.jobs)
+        return cls(batch, jobs, array, shapes, all(job.request.is_bulk for job in jobs))
 
     def vectors(self, index: int, unknown: int = 0) -> Vectors:
         """Return the vectors of one sentence, which the worker has written.

@@ -19,7 +19,7 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
 
 
 async def admitted(serving: InProcess, count: int = 1) -> None:
-    await until(lambda: serving.server.engine.admission.requests == count)
+    await until(lambda: serving.server.engine.requests == count)
 
 
 async def test_a_drain_answers_admitted_requests_of_every_route() -> None:
@@ -52,7 +52,7 @@ async def test_a_drain_waits_for_clients_that_still_read(route: str) -> None:
     async with in_process(drain_timeout_seconds=600) as serving:
         reader = SlowReader(serving, route, BODIES[route])
         await until(lambda: bool(serving.worker.batches))
-        await until(lambda: serving.server.engine.admission.requests == 0)
+        await until(lambda: serving.server.engine.requests == 0)
         await turns()
         drain = asyncio.ensure_future(serving.server.drain())
         await turns()
@@ -68,7 +68,7 @@ async def test_a_drain_gives_up_on_clients_that_do_not_read() -> None:
     async with in_process(drain_timeout_seconds=0) as serving:
         reader = SlowReader(serving, "/embed", BODIES["/embed"])
         await until(lambda: bool(serving.worker.batches))
-        await until(lambda: serving.server.engine.admission.requests == 0)
+        await until(lambda: serving.server.engine.requests == 0)
 
         assert not await serving.server.drain()
         reader.gate.set()

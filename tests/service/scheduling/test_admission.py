@@ -19,6 +19,7 @@ class FakeBacklog:
 
     before: float = 0.0
     seconds_per_token: float = 1e-3
+    interactive: float = 0.0
     is_measured: bool = True
     interactive_size: int = 0
     best: float | None = None
@@ -37,6 +38,9 @@ class FakeBacklog:
 
     def tokens_before(self, virtual_time: float) -> float:
         return self.before if virtual_time > 0 else 0.0
+
+    def interactive_tokens_before(self, virtual_time: float) -> float:
+        return self.interactive if virtual_time > 0 else 0.0
 
 
 def admission_to(limits: Limits, **backlogs: FakeBacklog) -> Admission:
@@ -57,13 +61,13 @@ def admission_of(
 def test_an_admitted_request_is_counted_until_it_is_closed() -> None:
     admission = admission_of(client_tokens=500)
     admitted = admission.admit(400, 60.0, "a")
-    assert (admission.requests, admission.outstanding) == (1, 400)
+    assert admission.outstanding == 400
 
     admitted.tokens.give_back(100)
-    assert (admission.requests, admission.outstanding) == (1, 300)
+    assert admission.outstanding == 300
     admitted.close()
     admitted.close()
-    assert (admission.requests, admission.outstanding) == (0, 0)
+    assert admission.outstanding == 0
 
 
 def test_a_refused_request_leaves_nothing_behind() -> None:
@@ -72,7 +76,7 @@ def test_a_refused_request_leaves_nothing_behind() -> None:
         with pytest.raises((DeadlineExceeded, TooLarge, Overloaded)):
             admission.admit(cost, timeout, "a")
 
-    assert (admission.requests, admission.outstanding) == (0, 0)
+    assert admission.outstanding == 0
 
 
 def test_a_full_queue_refuses_with_the_time_until_there_is_room() -> None:
@@ -107,16 +111,24 @@ def test_a_request_that_would_wait_too_long_is_refused_for_as_long() -> None:
 
 def test_an_interactive_request_is_not_refused_for_the_bulk_that_it_overtakes() -> None:
     """Interactive requests are given half of the workers, so 100 tokens of others take 0.2 s."""
-    admission = admission_of(FakeBacklog(before=900, interactive_size=100))
-    first = admission.admit(100, 0.3)
-    admission.admit(100, 0.8).close()
+    backlog = FakeBacklog(before=900, interactive=100, interactive_size=100)
+    admission = admission_of(backlog)
+    assert not admission.admit(100, 0.8).is_bulk
     with pytest.raises(Overloaded, match=r"about 0\.2 s long"):
         admission.admit(100, 0.5)
     for cost, is_bulk in ((110, False), (100, True)):
         assert admission.refusal(cost, 1.0, is_bulk=is_bulk) is not None
-    first.close()
+    backlog.interactive = 0
 
     assert admission.refusal(100, 0.5) is None
+
+
+def test_a_request_that_is_larger_than_a_batch_or_said_to_be_is_bulk() -> None:
+    admission = admission_of(FakeBacklog(interactive_size=100))
+
+    assert [admission.admit(cost, 60.0).is_bulk for cost in (100, 101)] == [False, True]
+    assert admission.admit(100, 60.0, is_bulk=True).is_bulk
+    assert not admission.admit(200, 60.0, computed=100).is_bulk
 
 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
@@ -208,8 +220,16 @@ def test_models_share_the_queue_but_not_their_backlogs() -> None:
 @pytest.mark.parametrize(
     ("slow", "fast", "seconds"),
     [
-        (FakeBacklog(900, 0.1), FakeBacklog(), 10),  # 100 tokens of the slow one alone
-        (FakeBacklog(900, 0.1), FakeBacklog(900, 0.2), 20),  # at the slower rate
+        (
+            FakeBacklog(900, seconds_per_token=0.1),
+            FakeBacklog(),
+            10,
+        ),  # 100 tokens of the slow one alone
+        (
+            FakeBacklog(900, seconds_per_token=0.1),
+            FakeBacklog(900, seconds_per_token=0.2),
+            20,
+        ),  # at the slower rate
         (FakeBacklog(), FakeBacklog(), 1),  # nothing is queued yet: at the model's own rate
     ],
 )
@@ -243,7 +263,6 @@ def test_the_account_is_empty_when_every_request_has_ended(
                 ended.close()
                 ended.tokens.give_back(answered)
         assert 0 <= admission.outstanding <= 1_000
-        assert admission.requests == len(alive)
     for admitted in alive:
         admitted.close()
-    assert (admission.requests, admission.outstanding) == (0, 0)
+    assert admission.outstanding == 0
