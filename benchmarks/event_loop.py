@@ -203,7 +203,7 @@ def measure(model: Path, repeat: int) -> list[Row]:
         try:
             rows.extend(await _play(port, repeat))
         finally:
-            server.failed.set()
+            server.readiness.failed.set()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:

@@ -82,9 +82,10 @@ class Embeddings:
 
     async def check_health(self) -> None:
         """Raise RuntimeError once a model cannot answer again: Ray starts another replica."""
-        await self._server.opened.wait()
-        if not all(model.can_recover for model in self._server.models) or self._server.fatal:
-            raise RuntimeError(self._server.fatal or "a model has no worker; the log says why")
+        readiness = self._server.readiness
+        await readiness.opened.wait()
+        if not all(model.can_recover for model in self._server.models) or readiness.reason:
+            raise RuntimeError(readiness.reason or "a model has no worker; the log says why")
 
 
 def _behind_ray(app: ASGIApp) -> ASGIApp:

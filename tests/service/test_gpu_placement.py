@@ -153,9 +153,9 @@ async def test_a_gpu_with_wrong_vectors_gets_no_batch() -> None:
 async def test_where_every_gpu_fails_the_reason_is_the_end_of_the_server() -> None:
     faults = {"cuda:0": "cuda:0, float32: no kernel image", "cuda:1": NO_MEMORY}
     async with serving(Hardware(2), faults) as (_, server, client):
-        await until(server.failed.is_set)
+        await until(server.readiness.failed.is_set)
 
-        assert server.fatal == f"small: {faults['cuda:0']}"
+        assert server.readiness.reason == f"small: {faults['cuda:0']}"
         for path in ("/health/ready", "/health/live"):
             answer = await client.get(path)
             assert answer.status_code == 503 or path != "/health/ready"

@@ -153,5 +153,5 @@ async def in_process(
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
     ):
         await server.models.first.pool.wait_for_start()
-        await until(lambda: server.not_ready_because() is None)
+        await until(lambda: server.readiness.public_reason is None)
         yield InProcess(server, app, worker, client)

@@ -28,6 +28,7 @@ from elmo_serve.http.middleware.request_checks import (
     check_head,
     connection_check,
 )
+from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes import (
     embed,
     health,
@@ -42,7 +43,7 @@ from elmo_serve.http.routes import (
     tasks,
     tokenize,
 )
-from elmo_serve.http.state import VERSION, Server
+from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 
@@ -172,7 +173,7 @@ def _lifespan(server: Server) -> Callable[[FastAPI], AbstractAsyncContextManager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         server.engine.start()
         server.helpers.start()
-        opening = asyncio.create_task(server.open())
+        opening = asyncio.create_task(server.readiness.open())
         try:
             yield
         finally:

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
 from elmo_model.errors import shown
 from elmo_model.neighbours.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel
+from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.server import ModelStatus
@@ -17,6 +19,7 @@ from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import in_folder_thread, open_registry
 from elmo_serve.tasks.registry import Notices, TaskRegistry
+from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.messages import ModelInfo
 
 ModelState = Literal["loading", "ready", "down", "failed"]
@@ -25,7 +28,7 @@ _RETRY_SECONDS: Final = 1.0
 _FAILED_RETRY_SECONDS: Final = 60.0
 """Retry-After of requests to a model that failed to load: it needs a restart of the server."""
 
-_OPEN_REASONS: Final[dict[ModelState, str]] = {
+_PUBLIC_REASONS: Final[dict[ModelState, str]] = {
     "loading": "the model is loading",
     "down": "the model has lost its workers, which are being replaced",
     "failed": "the model could not be loaded; GET /info and the log have the reason",
@@ -95,12 +98,9 @@ class ServedModel:
         return ModelStatus(model=self.name, state=self.state, reason=reason)
 
     @property
-    def open_reason(self) -> str | None:
-        """Why no request to the model can be answered now, as probes and refusals say it.
-
-        Without the paths and the errors of `status`.
-        """
-        return _OPEN_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
+    def public_reason(self) -> str | None:
+        """Why no request to the model can be answered now, without paths; None when it can."""
+        return _PUBLIC_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
 
     def output(self, asked: EmbedRequest | NeighboursRequest) -> Output:
         """Return the output that the layers, the task or the mix of a request mean.
@@ -139,20 +139,23 @@ class ServedModel:
             self._tasks.close()
 
     def unavailable(self, reason: str | None = None) -> Unavailable:
-        """Return the error of a request to the model: `reason`, or else `open_reason`."""
+        """Return the error of a request to the model: `reason`, or else `public_reason`."""
         seconds = _RETRY_SECONDS if self.fault is None else _FAILED_RETRY_SECONDS
-        why = self.open_reason if reason is None else reason
+        why = self.public_reason if reason is None else reason
         return Unavailable(f"{self.name!r} is not ready: {why}.", retry_after=seconds)
 
 
 class ServedModels:
     """All models of a server, in the order of the settings.
 
-    `notices` are those of their task registries, which share a folder.
+    `notices` are those of their task registries, which share a folder. `limits` are those of a
+    request, whose `token_limits` follow from the models.
     """
 
-    def __init__(self, models: Iterable[ServedModel]) -> None:
+    def __init__(self, models: Iterable[ServedModel], limits: RequestLimits) -> None:
         self.notices = Notices()
+        self._limits = limits
+        self._are_limits_final = False
         self._models = tuple(models)
         self._by_name = {model.name.casefold(): model for model in self._models}
 
@@ -166,6 +169,27 @@ class ServedModels:
     def first(self) -> ServedModel:
         """The model that answers requests which name none."""
         return self._models[0]
+
+    @property
+    def request_limits(self) -> RequestLimits:
+        """The limits of one request, made until each model has been loaded or has failed."""
+        if not self._are_limits_final:
+            self._limits = replace(self._limits, token_limits=self._token_limits())
+            self._are_limits_final = all(model.state != "loading" for model in self._models)
+        return self._limits
+
+    def _token_limits(self) -> dict[str | None, TokenLimit | None]:
+        """Return the limit of a token by every name by which `get` finds a model."""
+        found = [(model, model.pool.info) for model in self._models]
+        loaded = [(model, info) for model, info in found if info is not None]
+        # Later entries replace earlier ones: the names in the server win over those in checkpoints,
+        # and the first model over the others.
+        limits: dict[str | None, TokenLimit | None] = {
+            **{info.name.casefold(): info.token_limit for _, info in reversed(loaded)},
+            **{model.name.casefold(): info.token_limit for model, info in loaded},
+        }
+        limits[None] = limits.get(self.first.name.casefold(), BILM_TOKEN_LIMIT)
+        return limits
 
     def get(self, name: str | None) -> ServedModel:
         """Return the model of this name, in any case; the first one for None.

@@ -95,7 +95,7 @@ def run(server: Server, app: FastAPI | None = None) -> int:
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn_server.serve(sockets))
-    return 0 if server.fatal is None and uvicorn_server.is_drained else 1
+    return 0 if server.readiness.reason is None and uvicorn_server.is_drained else 1
 
 
 class _UvicornServer(uvicorn.Server):
@@ -136,6 +136,7 @@ class _UvicornServer(uvicorn.Server):
         _log.info("listening on %s%s", self._server.address, every)
         if not (self._server.settings.is_local or self._server.settings.api_key_names()):
             _log.warning("no API key is asked for: whoever reaches this address may use the server")
+        self._run(self._announce())
         self._run(self._stop_when_failed())
         # A full collection over the modules alone would hold the event loop for some 20 ms.
         gc.collect()
@@ -176,14 +177,40 @@ class _UvicornServer(uvicorn.Server):
             _log.error("the drain timeout passed before everything was answered")
         self.should_exit = True
 
+    async def _announce(self) -> None:
+        """Say what is served, and where, once each model has been loaded or has failed."""
+        server = self._server
+        await server.readiness.opened.wait()
+        if server.readiness.reason is not None:
+            return
+        for model in server.models:
+            if model.fault is None:
+                fields = {"model": model.name, "revision": model.info.revision}
+                text = "Serving %s on %s (docs: /docs)"
+                _log.info(text, model.name, server.address, extra=fields)
+        needs_key = bool(server.settings.api_key_names())
+        logs.show(first_steps(server.address, needs_key=needs_key))
+
     async def _stop_when_failed(self) -> None:
-        await self._server.failed.wait()
+        await self._server.readiness.failed.wait()
         self.should_exit = True
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)  # the event loop keeps no reference
         task.add_done_callback(self._tasks.discard)
+
+
+def first_steps(address: str, *, needs_key: bool) -> str:
+    """Return lines that say what to do with a server that is ready."""
+    key = '-H "Authorization: Bearer $ELMO_API_KEY" ' if needs_key else ""
+    body = '{"text": ["The bank of the river."], "layers": "top", "pooling": "mean"}'
+    return f"""\
+Ready: {address}
+  page     {address}/ in a browser
+  curl     curl {address}/embed {key}-H 'Content-Type: application/json' -d '{body}'
+  docs     {address}/docs
+  metrics  {address}/metrics"""
 
 
 class LoopFailureHandler:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from elmo_serve.http.calls.deadline import Deadlines
+from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.fit_pool import FIT, FitParser
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
+from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.bulk_queue import bulk_queue
@@ -75,6 +77,7 @@ def _server(
     """Return a server before an engine, whose vectors lie in `segments`."""
     indexes = UserIndexes(settings.index)
     spawn_fit = spawn_fit or spawner((settings.log_level, settings.log_format))
+    fit_host = FitHost(settings.scratch_folder, metrics, spawn_fit)
     models = [
         ServedModel(
             spec.name,
@@ -87,15 +90,17 @@ def _server(
         )
         for spec in settings.specs
     ]
+    limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
+    served, jobs = ServedModels(models, limits), FitJobs(settings, fit_host)
     server = Server(
         settings=settings,
         metrics=metrics,
         engine=engine,
-        models=ServedModels(models),
-        indexes=indexes,
+        models=served,
+        readiness=Readiness(settings, served, indexes, jobs, metrics),
         helpers=Helpers.of(segments, metrics, cores),
         fit_parser=FitParser(FIT, segments, metrics, count=1),
-        jobs=FitJobs(settings, FitHost(settings.scratch_folder, metrics, spawn_fit)),
+        jobs=jobs,
         load_shedder=LoadShedder(
             engine,
             timeout_seconds=settings.request_timeout_seconds,

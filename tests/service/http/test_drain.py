@@ -31,7 +31,7 @@ async def test_a_drain_answers_admitted_requests_of_every_route() -> None:
         ]
         await admitted(serving, len(asked))
         drain = asyncio.ensure_future(serving.server.drain())
-        await until(lambda: serving.server.not_ready_because() is not None)
+        await until(lambda: serving.server.readiness.public_reason is not None)
         refused = await serving.client.post("/embed", json=BODIES["/embed"])
         serving.worker.open()
         answers: list[httpx.Response] = await asyncio.gather(*asked)

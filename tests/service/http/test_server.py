@@ -13,7 +13,7 @@ from subprocess import check_output
 import httpx
 import pytest
 
-from elmo_serve.http.state import first_steps
+from elmo_serve.http.server import first_steps
 from tests.support.gated_server import close_gate, gated
 from tests.support.processes import children
 from tests.support.servers import SMALL, Running, running

@@ -95,7 +95,7 @@ class EmbeddingCall:
             ServiceError: see `Body.receive` and `parsing.parse`.
             DisconnectError: the client left.
         """
-        body, limits = self._body, self.server.request_limits
+        body, limits = self._body, self.server.models.request_limits
         headers.refuse_fields_in_query(self.scope, model.model_fields)
         await body.receive(self._receive)
         self._deadline.overdue = _NOT_PARSED

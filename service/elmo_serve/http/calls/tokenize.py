@@ -56,7 +56,7 @@ async def tokenize(
         (),
         tokenizer or model.tokenizer,
         model.language,
-        server.request_limits.sentence_tokens,
+        server.models.request_limits.sentence_tokens,
         model.token_limit,
     )
     texts = [item for item in body.sentences if isinstance(item, str)]

@@ -14,9 +14,9 @@ from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
 from elmo_serve.http.routes import embed_document
+from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Output, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
 

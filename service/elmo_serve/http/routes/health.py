@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.routes.parameters import TheServer
 from elmo_serve.http.schemas.server import Health, ModelStatus
-from elmo_serve.http.state import Server, TheServer
+from elmo_serve.http.state import Server
 
 router = APIRouter(tags=["Server"])
 
@@ -41,11 +42,11 @@ async def health(server: TheServer) -> Health:
 
 
 def _ready(server: Server) -> Health:
-    if (reason := server.not_ready_because()) is not None:
+    if (reason := server.readiness.public_reason) is not None:
         raise Unavailable(f"Not ready: {reason}.", retry_after=1)
     lacking = [
         ModelStatus(model=model.name, state=model.state, reason=reason)
         for model in server.models
-        if (reason := model.open_reason) is not None
+        if (reason := model.public_reason) is not None
     ]
     return Health(status="ready", models=lacking) if lacking else Health(status="ready")

@@ -9,10 +9,11 @@ from elmo_serve.errors import ClientOverShare, Conflict, Overloaded, UnknownJob
 from elmo_serve.http import headers
 from elmo_serve.http.calls.call import received
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
+from elmo_serve.http.routes.parameters import Model, TheServer
 from elmo_serve.http.routes.tasks import Name, check_name
 from elmo_serve.http.schemas.tasks import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.state import Model, Server, TheServer
+from elmo_serve.http.state import Server
 from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.bulk_queue import bulk_queue
 from elmo_serve.jobs.plan import FitLimits, FitSource

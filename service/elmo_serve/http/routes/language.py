@@ -20,6 +20,7 @@ from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.routes.embed_document import content, json_request
+from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.language import (
     ScoreRequest,
     ScoreResponse,
@@ -27,7 +28,6 @@ from elmo_serve.http.schemas.language import (
     SubstitutesResponse,
 )
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Scores, Substitutes, Wanted
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.messages import SoftmaxInfo

@@ -17,6 +17,8 @@ from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
 from elmo_serve.http.routes.embed_document import json_request
+from elmo_serve.http.routes.parameters import TheServer
+from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.clients import (
     EmbeddingsRequest,
     EmbeddingsResponse,
@@ -24,7 +26,7 @@ from elmo_serve.http.schemas.clients import (
     ModelList,
 )
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.state import PlainRoute, Server, TheServer
+from elmo_serve.http.state import Server
 from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Embedded
 

@@ -19,8 +19,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.http import headers
+from elmo_serve.http.readiness import VERSION
+from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.server import RootResponse
-from elmo_serve.http.state import VERSION, PlainRoute
 
 router = APIRouter(route_class=PlainRoute, tags=["Server"])
 

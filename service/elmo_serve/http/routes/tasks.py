@@ -21,8 +21,8 @@ from elmo_serve.errors import (
 from elmo_serve.http import headers
 from elmo_serve.http.calls.call import received
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
+from elmo_serve.http.routes.parameters import Model, TheServer
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
-from elmo_serve.http.state import Model, TheServer
 from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, members, refuse_other_revision
 from elmo_serve.tasks.folder import in_folder_thread
 from elmo_serve.tasks.schema import TaskBody

@@ -38,7 +38,7 @@ def server() -> Server:
 
 async def split(server: Server, texts: Sequence[str], tokenizer: str | None) -> TokenizedTexts:
     content = orjson.dumps({"text": texts, "tokenizer": tokenizer})
-    body = parse(TokenizeRequest, content, server.request_limits)
+    body = parse(TokenizeRequest, content, server.models.request_limits)
     return await tokenize(server, MODEL, body, tokenizer=tokenizer)
 
 
@@ -66,7 +66,7 @@ async def test_no_texts_need_no_process(server: Server) -> None:
 async def test_lists_of_tokens_stay_between_split_texts(server: Server) -> None:
     given = ["a b", ["c d"], "e", [], ["f"]]
     content = orjson.dumps({"input": given})
-    body = parse(EmbeddingsRequest, content, server.request_limits)
+    body = parse(EmbeddingsRequest, content, server.models.request_limits)
 
     found = await tokenize(server, MODEL, body, tokenizer="whitespace")
 
@@ -78,7 +78,7 @@ async def test_the_default_is_the_tokenizer_of_the_model(server: Server) -> None
     found = {}
     for name, language in (("ptb", "en"), ("moses", "en"), ("moses", "fr")):
         model = replace(MODEL, tokenizer=name, language=language)
-        body = parse(TokenizeRequest, b'{"text": ["can\'t"]}', server.request_limits)
+        body = parse(TokenizeRequest, b'{"text": ["can\'t"]}', server.models.request_limits)
         texts = await tokenize(server, model, body)
         found[name, language] = orjson.loads(texts.sentences[0])
 

@@ -46,17 +46,17 @@ def made(worker: Callable[[], GatedWorker], tasks: Path) -> Server:
 
 async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> None:
     server = made(GatedWorker, tmp_path)
-    assert server.not_ready_because() is not None
+    assert server.readiness.public_reason is not None
     with pytest.raises(Unavailable):
         _ = server.models.first.info
 
     server.engine.start()
-    await server.open()
+    await server.readiness.open()
 
-    assert server.not_ready_because() is None
+    assert server.readiness.public_reason is None
     assert server.models.first.info.name == "fake"
     assert server.models.first.tasks.list() == ()
-    assert not server.failed.is_set()
+    assert not server.readiness.failed.is_set()
     await server.close()
 
 
@@ -64,11 +64,11 @@ async def test_a_model_that_cannot_be_loaded_is_fatal(tmp_path: Path) -> None:
     server = made(lambda: Unloadable(loads=False), tmp_path)
     server.engine.start()
 
-    await server.open()
+    await server.readiness.open()
 
-    assert server.failed.is_set()
-    assert "the disk is full of holes" in (server.fatal or "")
-    assert server.not_ready_because() == "it cannot serve; the log has the reason"
+    assert server.readiness.failed.is_set()
+    assert "the disk is full of holes" in (server.readiness.reason or "")
+    assert server.readiness.public_reason == "it cannot serve; the log has the reason"
     await server.close()
 
 
@@ -77,10 +77,10 @@ async def test_a_task_folder_that_cannot_be_used_is_fatal(tmp_path: Path) -> Non
     server = made(GatedWorker, tmp_path / "file")
     server.engine.start()
 
-    await server.open()
+    await server.readiness.open()
 
-    assert server.failed.is_set()
-    assert "ELMO_TASKS" in (server.fatal or "")
+    assert server.readiness.failed.is_set()
+    assert "ELMO_TASKS" in (server.readiness.reason or "")
     await server.close()
 
 
@@ -99,9 +99,9 @@ async def test_every_name_of_a_model_has_its_limit_of_a_token(tmp_path: Path) ->
     )
     server = assemble(settings, lambda runner, _: Described(infos[runner.model]))
     server.engine.start()
-    await server.open()
+    await server.readiness.open()
 
-    found = server.request_limits
+    found = server.models.request_limits
     for name in (None, "A", "a", "B", "b", "c", "Own"):
         assert found.token_limit(name) == server.models.get(name).info.token_limit
     await server.close()
@@ -116,12 +116,14 @@ async def test_a_lost_worker_makes_the_server_unready_with_a_reason(tmp_path: Pa
 
     server = made(worker, tmp_path)
     server.engine.start()
-    await server.open()
+    await server.readiness.open()
 
     workers[0].die("was killed by SIGKILL")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
-    assert server.not_ready_because() == "the model has lost its workers, which are being replaced"
-    assert server.fatal is None
+    assert (
+        server.readiness.public_reason == "the model has lost its workers, which are being replaced"
+    )
+    assert server.readiness.reason is None
     await server.close()

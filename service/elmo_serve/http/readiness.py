@@ -1,0 +1,110 @@
+"""Whether a server can answer: it waits for its models, and says why it is not ready."""
+
+import asyncio
+import importlib.metadata
+import logging
+from typing import Final
+
+from elmo_serve.http.served_models import ServedModel, ServedModels
+from elmo_serve.jobs.fit_jobs import FitJobs
+from elmo_serve.metrics import Metrics
+from elmo_serve.neighbours.user_indexes import UserIndexes
+from elmo_serve.settings import Settings, SettingsError
+
+VERSION: Final = importlib.metadata.version("elmo-serve")
+
+_log = logging.getLogger("elmo_serve")
+
+
+class Readiness:
+    """Opens the models of a server, and knows whether one of them can answer.
+
+    Attributes:
+        opened: set once each model has been loaded or has failed.
+        failed: set when the server can never become ready.
+        reason: why it cannot; the text may have paths. None as long as it can.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: ServedModels,
+        indexes: UserIndexes,
+        jobs: FitJobs,
+        metrics: Metrics,
+    ) -> None:
+        self.opened = asyncio.Event()
+        self.failed = asyncio.Event()
+        self.reason: str | None = None
+        self._settings = settings
+        self._models = models
+        self._indexes = indexes
+        self._jobs = jobs
+        self._metrics = metrics
+
+    @property
+    def public_reason(self) -> str | None:
+        """Why the server is not ready, without paths; None when it is.
+
+        It is ready once each model has been loaded or has failed, while one of them can answer.
+        """
+        if self.reason is not None:
+            return "it cannot serve; the log has the reason"
+        reasons = {model.name: model.public_reason for model in self._models}
+        is_loading = any(model.state == "loading" for model in self._models)
+        if not is_loading and None in reasons.values():
+            return None
+        found = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+        return "; ".join(found) if len(reasons) > 1 else next(iter(reasons.values()))
+
+    async def open(self) -> None:
+        """Wait until each model is loaded or has failed; set `failed` when all have failed."""
+        models = self._models
+        try:
+            await asyncio.gather(*map(self._open, models))
+            if all(model.fault is None for model in models):
+                self._indexes.check({model.name: model.info.revision for model in models})
+            if self._settings.index:
+                for model in models:
+                    self._announce(model)
+            if all(model.fault is not None for model in models):
+                self.reason = "; ".join(f"{each.name}: {each.fault}" for each in models)
+        except SettingsError as error:
+            self.reason = str(error)
+        except Exception as error:  # the start must not end in silence, whatever went wrong
+            _log.exception("unexpected error")
+            self.reason = f"{type(error).__name__} at the start"
+        if self.reason is not None:
+            _log.critical("cannot serve: %s", self.reason)
+            self.failed.set()
+        self.opened.set()
+
+    async def _open(self, served: ServedModel) -> None:
+        is_first = served is self._models.first
+        await served.open(self._settings.tasks, self._models.notices, is_first=is_first)
+        if served.fault is None:
+            await self._jobs.open(served.tasks.folder)
+            if not self._settings.index:  # whose models are known once all are loaded
+                self._announce(served)
+        elif len(self._models) > 1:
+            await served.give_up()
+
+    def _announce(self, served: ServedModel) -> None:
+        if served.fault is not None:
+            return
+        model = served.info
+        self._metrics.model.labels(served.name).info(
+            {
+                "name": model.name,
+                "revision": model.revision,
+                "format": model.format,
+                "precision": model.precision,
+                "version": VERSION,
+            }
+        )
+        if model.format == "random":
+            _log.warning(
+                "the model is %s: its weights are random and its vectors mean nothing; "
+                "serve a checkpoint in its place",
+                served.name,
+            )
