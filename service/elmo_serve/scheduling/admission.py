@@ -43,7 +43,7 @@ class Limits:
 class Admitted:
     """The account of an admitted request, and its class.
 
-    `is_bulk` is true for one that is larger than a batch, and for one that was said to be bulk.
+    A request is bulk if it is larger than a batch or if its caller says so.
     `tokens` are given back as sentences are answered, and the rest by `close`.
     `virtual_seconds_per_token` lie between the virtual start times of two consecutive tokens.
     """
@@ -174,7 +174,7 @@ class Admission:
         )
 
     def _check_client(self, client: str, cost: int, backlog: Dispatcher) -> None:
-        """Raise an error when the request is over the client's own limit."""
+        """Raise an error when the request is over the limit of its client."""
         limit, excess = self._clients.limit, self._clients.excess(client, cost)
         if limit is None or not excess:
             return
@@ -195,7 +195,7 @@ def _too_large(cost: int, limit: int, setting: str) -> TooLarge:
 
 
 def _retry_after(backlog: Dispatcher, tokens: float) -> float:
-    """Return the seconds until so many tokens have been computed."""
+    """Return the estimated seconds until `tokens` have been computed."""
     if not backlog.throughput.is_measured:
         return 1.0
     return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)

@@ -36,16 +36,16 @@ _cost = attrgetter("cost")
 class FairQueue:
     """Start-time fair queueing of sentences, cut into batches of similar length.
 
-    Each sentence has a virtual start time, and sentences are sorted by it. The sentences of a
-    request have theirs spread over the time that the request may take, so a short request overtakes
-    a long one that came before it, and nothing starves.
+    Sentences are sorted by their virtual start times. Those of a request are spread over the time
+    that the request may take, so a short request overtakes an earlier long one, and nothing
+    starves.
 
     A batch starts from the earliest sentence and takes others of similar length from a window at
     the head of the queue. A sentence is skipped at most `AGEING_BOUND` times.
 
-    Interactive and bulk sentences have batches of their own. An interactive batch runs first,
-    unless the last sentence of a whole batch of bulk is due earlier, or a bulk sentence that has
-    reached the ageing bound is. Batches that have to run again come before all others.
+    Interactive and bulk sentences run in separate batches. An interactive batch runs first, unless
+    a whole batch of bulk, or a bulk sentence at the ageing bound, has earlier virtual start times.
+    Retries run before all others.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class FairQueue:
         # skipped.
         end = min(interactive_end, bulk_end)
         next_interactive = interactive[0].virtual_start if interactive else math.inf
-        if min(_first_aged(bulk), _batch_due(bulk, budget)) <= next_interactive:
+        if min(_first_aged(bulk), _batch_end(bulk, budget)) <= next_interactive:
             end = min(end, _first_aged(interactive))
             batch = _compose(_until(bulk, end), [], budget)
         else:
@@ -129,7 +129,7 @@ class FairQueue:
         return batch
 
     def next_interactive(self, budget: int) -> list[SentenceJob]:
-        """Remove and return a batch of interactive jobs, even if bulk is due earlier."""
+        """Remove and return a batch of interactive jobs, even if bulk has earlier start times."""
         window, _ = self._interactive.window(budget)
         batch = _compose(window, [], budget) if window else []
         self._interactive.take(window, set(batch), max(map(_virtual_start, batch), default=0.0))
@@ -147,10 +147,10 @@ class FairQueue:
 
 
 class _SortedJobs:
-    """Jobs in the order of their virtual start.
+    """The jobs of one class, sorted by virtual start.
 
-    Those of ended requests are not counted. They stay in the list until their turn comes or until
-    they are half of it: to delete them at once would take time in proportion to the queue.
+    Jobs of ended requests are not counted. They stay in the list until their turn comes or until
+    they are half of it, because deleting them at once takes time in proportion to the queue.
     """
 
     def __init__(self) -> None:
@@ -225,11 +225,11 @@ def _first_aged(window: list[SentenceJob]) -> float:
     )
 
 
-def _batch_due(bulk: list[SentenceJob], budget: int) -> float:
-    """Return the virtual start of the last job of the first batch's worth; infinity for less.
+def _batch_end(bulk: list[SentenceJob], budget: int) -> float:
+    """Return the virtual start of the last job of the next batch's worth; infinity for less.
 
-    If bulk were due with its first sentence, an interactive request that arrives just after a bulk
-    request would wait for a whole batch of it.
+    The first job would be too early: an interactive request that arrives just after a bulk request
+    would wait for a whole batch of it.
     """
     cost = 0
     for count, job in enumerate(bulk, 1):
@@ -265,7 +265,7 @@ def _must_run(window: list[SentenceJob], budget: int) -> tuple[list[SentenceJob]
 
 
 def _fits(longest: int, batch: Sequence[SentenceJob], budget: int) -> bool:
-    """Tell whether a batch has room for one more job, where the longest one costs so much."""
+    """Tell whether a batch has room for one more job, when its longest job costs `longest`."""
     return len(batch) < MAX_SENTENCES and longest * (len(batch) + 1) <= budget
 
 

@@ -40,9 +40,9 @@ class Sentences:
         copies: dict[int, list[int]] = {}
         keys = zip(self.texts, map(id, self.outputs), strict=True)
         for index, key in enumerate(keys):
-            found = first.setdefault(key, index)
-            if found != index:
-                copies.setdefault(found, []).append(index)
+            original = first.setdefault(key, index)
+            if original != index:
+                copies.setdefault(original, []).append(index)
         object.__setattr__(self, "computed", list(first.values()))
         object.__setattr__(self, "copies", copies)
 
