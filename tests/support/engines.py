@@ -100,6 +100,7 @@ async def bench(
     client_tokens: int | None = None,
     timeouts: Timeouts = _USUAL,
     clock: Clock | None = None,
+    device: str = "cpu",
 ) -> AsyncIterator[Bench]:
     """Start an engine with a worker slot for each of `makes`, which return its workers in turn.
 
@@ -115,7 +116,9 @@ async def bench(
         return made
 
     metrics, clock = Metrics(), clock or LoopClock()
-    specs = [spec_of(kept(make), timeouts, budget) for make in makes or (GatedWorker,)]
+    specs = [
+        spec_of(kept(make), timeouts, budget, device=device) for make in makes or (GatedWorker,)
+    ]
     engine = Engine(
         {MODEL: WorkerPool(specs, metrics, clock)},
         SharedMemoryPool(),
@@ -133,10 +136,14 @@ async def bench(
 
 
 def spec_of(
-    make: Callable[[], Child], timeouts: Timeouts, budget: int, model: str = MODEL
+    make: Callable[[], Child],
+    timeouts: Timeouts,
+    budget: int,
+    model: str = MODEL,
+    device: str = "cpu",
 ) -> SlotSpec:
-    """Return a slot for a worker on the CPU."""
-    labels = {"model": model, "device": "cpu"}
+    """Return a slot for a worker."""
+    labels = {"model": model, "device": device}
     return SlotSpec(
         "worker", "the model is loading", lambda _: make(), timeouts, 256, budget, labels
     )

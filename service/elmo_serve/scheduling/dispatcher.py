@@ -116,7 +116,7 @@ class Dispatcher:
             self._clock.call_later(0.0, self._dispatch)
 
     def _dispatch(self) -> None:
-        """Give batches to all workers that should have one, and look again when one may need it."""
+        """Give batches to workers that have room, and interactive ones to those that run bulk."""
         self._is_scheduled = False
         while (slot := self.pool.free(self.queue.tokens)) is not None:
             jobs = self.queue.next_batch(slot.budget)
@@ -125,8 +125,7 @@ class Dispatcher:
             if not self._run(jobs, slot):
                 self._look_again_in(_SHORTAGE_SECONDS)
                 return
-        waits = (self.pool.free_in(self.queue.tokens), self._interrupt())
-        self._look_again_in(min((wait for wait in waits if wait is not None), default=None))
+        self._look_again_in(self._interrupt())
 
     def _interrupt(self) -> float | None:
         """Give interactive sentences to workers that are busy with bulk.

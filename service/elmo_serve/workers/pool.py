@@ -14,18 +14,6 @@ from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 
 _log = logging.getLogger("elmo_serve.workers")
 
-_PREFETCH_SECONDS = 0.03
-"""A worker is given its next batch ahead of time while a full batch takes no longer than this.
-
-The pause between two batches is about half a millisecond: after a longer batch it is 2 % or less.
-"""
-
-_PREFETCH_LEAD_SECONDS = 0.005
-"""Seconds before the end of a batch at which the next is given.
-
-A larger value makes new requests wait behind the batch that was given ahead.
-"""
-
 SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
 
 
@@ -146,27 +134,17 @@ class WorkerPool:
         return min((slot.budget for slot in self.slots), default=0)
 
     def free(self, queued_tokens: int) -> WorkerSlot | None:
-        """Return the slot that should get the next batch, or None.
+        """Return the slot that should get the next batch, or None: of the least busy the fastest.
 
-        An idle worker takes whatever is queued. A busy one is given at most one batch ahead, and
-        only a full one, shortly before it is done: new requests wait behind it. The end of a batch
-        is known to some tenths of its time, so workers with long batches get none ahead.
+        An idle worker takes whatever is queued. One on an accelerator holds a second batch, if that
+        is a full one, so that the device does not wait for this process between two batches.
         """
-        slot = self._least_busy()
-        if slot is None or (slot.task_count and not _can_prefetch(slot, queued_tokens)):
-            return None
-        return slot if slot.seconds_left <= _PREFETCH_LEAD_SECONDS else None
-
-    def free_in(self, queued_tokens: int) -> float | None:
-        """Return the seconds after which to call `free` again for a worker that is busy now."""
-        slot = self._least_busy()
-        if slot is None or not _can_prefetch(slot, queued_tokens):
-            return None
-        return max(SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
-
-    def _least_busy(self) -> WorkerSlot | None:
-        ready = [slot for slot in self.slots if slot.is_ready]
-        return min(ready, key=lambda slot: (slot.task_count, slot.seconds_left), default=None)
+        slots = (
+            slot
+            for slot in self.slots
+            if slot.is_ready and (not slot.task_count or _has_room_for_second(slot, queued_tokens))
+        )
+        return min(slots, key=lambda slot: (slot.task_count, slot.full_pace), default=None)
 
     # What a slot reports
 
@@ -225,9 +203,5 @@ class WorkerPool:
         self._changes.set()
 
 
-def _can_prefetch(slot: WorkerSlot, queued_tokens: int) -> bool:
-    return (
-        slot.task_count == 1
-        and queued_tokens >= slot.budget
-        and slot.full_seconds <= _PREFETCH_SECONDS
-    )
+def _has_room_for_second(slot: WorkerSlot, queued_tokens: int) -> bool:
+    return slot.labels["device"] != "cpu" and slot.task_count == 1 and queued_tokens >= slot.budget

@@ -199,7 +199,7 @@ class Slot(Generic[TaskT]):
         self._clock = clock
         self._report: Any = None  # with which a child was ready
         self._budget = BatchBudget(spec.largest_size)
-        self._full_pace = 0.0  # seconds a unit, of the last task that was about full
+        self.full_pace = 0.0  # seconds a unit of the last task that was about full; 0 if unknown
         self._tasks: deque[_Assigned[TaskT]] = deque()
         self._watchdog = Watchdog(self._kill_hung, clock)
         self._latency = LatencyEstimate(spec.timeouts, spec.minimum_size)
@@ -248,20 +248,6 @@ class Slot(Generic[TaskT]):
         """Return the seconds until the task that runs has run as long as its last interruption."""
         return max(0.0, self._began + self._pause - self._clock.now())
 
-    @property
-    def full_seconds(self) -> float:
-        """Return about how long a full task takes; 0 while nothing is known."""
-        return self._full_pace * self.budget
-
-    @property
-    def seconds_left(self) -> float:
-        """Return about how long the task that runs still takes; 0 while nothing is known."""
-        if not self._tasks:
-            return 0.0
-        first = self._tasks[0]
-        running = first.seconds + self._clock.now() - self._began
-        return max(0.0, self._full_pace * first.size - running)
-
     def start(self, report: Any = None) -> None:
         """Start the child; `report` is the one with which another child of the pool was ready."""
         if self._is_stopping:
@@ -289,7 +275,7 @@ class Slot(Generic[TaskT]):
         self._report = report
         self._ready_since = self._clock.now()
         self._watchdog.cancel()
-        self._full_pace = self._full_pace or seconds_per_unit
+        self.full_pace = self.full_pace or seconds_per_unit
         if seconds_per_unit:
             self._latency.calibrate(seconds_per_unit, seconds_per_step)
 
@@ -324,7 +310,7 @@ class Slot(Generic[TaskT]):
             self._began, self._pause = now, self.seconds if done.is_urgent else 0.0
         self._tasks.remove(done)
         if 2 * done.size >= max(1, self.budget):
-            self._full_pace = self.seconds / done.size
+            self.full_pace = self.seconds / done.size
         self._latency.learn(done.size, self.seconds)
         self.renew()
         return done.task

@@ -68,7 +68,7 @@ async def test_a_short_request_is_answered_while_a_bulk_request_runs() -> None:
             waits.append(len(b.batches) - before)
 
         assert not bulk.done()
-        assert max(waits) <= 4  # the one that runs, the prefetched one, its own, one more
+        assert max(waits) <= 3  # the one that runs, its own, one more
         await bulk
 
 
@@ -197,25 +197,16 @@ async def test_an_interrupted_batch_and_the_urgent_one_are_both_run_again_after_
         check(await bulk, sentences)
 
 
-@pytest.mark.parametrize(
-    ("seconds_per_token", "most"),
-    [(3e-5, 2), (1e-4, 1)],  # batches of 15 ms and of 51
-    ids=["short", "long"],
-)
+@pytest.mark.parametrize(("device", "most"), [("cpu", 1), ("cuda:0", 2)])
 @in_virtual_time
-async def test_only_a_short_batch_has_the_next_one_prefetched(
-    seconds_per_token: float, most: int
-) -> None:
-    async with bench(slow(seconds_per_token), budget=512) as b:
-        bulk = b.ask(same_length("w", 2_000))
-        await until(lambda: len(b.batches) > 3)
-        lengths = set()
-        for _ in range(500):
-            lengths.add(len(b.workers[0].queue))
-            await asyncio.sleep(1e-4)
+async def test_an_accelerator_alone_holds_a_second_batch(device: str, most: int) -> None:
+    async with bench(lambda: GatedWorker(is_open=False), device=device) as b:
+        bulk = b.ask(same_length("w", 100))
+        await turns()
 
-        assert max(lengths) == most
-        bulk.cancel()
+        assert len(b.workers[0].queue) == most
+        b.workers[0].open()
+        await bulk
 
 
 @in_virtual_time
@@ -400,7 +391,7 @@ async def test_a_batch_without_device_memory_is_halved_and_the_budget_follows() 
         check(await b.ask(sentences), sentences)
 
         too_large = [batch for batch in b.batches if batch.padded_tokens > 20]
-        assert 1 <= len(too_large) <= 4  # of 64 and of 32: one that ran, one prefetched
+        assert 1 <= len(too_large) <= 2  # of 64 and of 32
         learned = b.pool.slots[0].budget
         assert 16 <= learned <= 20
         assert b.count("elmo_batch_budget_tokens", device="cpu") == learned

@@ -61,7 +61,6 @@ async def test_requests_without_sentences_and_with_empty_ones_are_answered() -> 
 @in_virtual_time
 async def test_the_time_in_the_queue_and_the_time_with_a_worker_are_reported() -> None:
     async with bench(slow(1e-2), budget=8) as b:
-        await b.ask([["w"] * 6])  # the pool learns that batches take 80 ms: too long to prefetch
         first, second = b.ask([["a"] * 6]), b.ask([["b"] * 6])
         one, two = await first, await second
 
@@ -288,7 +287,7 @@ async def test_a_timeout_that_is_over_on_arrival_queues_nothing(seconds: float) 
 async def test_sentences_that_wait_for_a_new_worker_are_dropped_with_their_request() -> None:
     """A batch to be replayed is in no queue; it must not count as queued when nobody wants it."""
     kinds = iter([GatedWorker(is_open=False), GatedWorker(loads=False)])
-    async with bench(lambda: next(kinds), budget=96) as b:
+    async with bench(lambda: next(kinds), budget=96, device="cuda:0") as b:
         tasks = [b.ask(same_length("a", 12))]
         await turns()
         tasks.append(b.ask(same_length("b", 12)))

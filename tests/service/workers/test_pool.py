@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import pytest
-
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
@@ -208,15 +206,15 @@ async def test_a_model_with_a_fault_gets_no_worker_and_counts_as_down() -> None:
     await bench.pool.stop()
 
 
-def ready(count: int = 1, seconds_per_token: float = 0.0) -> Bench:
-    bench = Bench(count)
-    for number in range(count):
-        bench.workers[number].say(Ready(INFO, seconds_per_token))
+def ready(*devices: str) -> Bench:
+    bench = Bench(devices=devices)
+    for worker in list(bench.workers):
+        worker.say(Ready(INFO))
     return bench
 
 
 async def test_an_idle_worker_takes_whatever_is_queued() -> None:
-    bench = ready(2)
+    bench = ready("cpu", "cuda:0")
     first = bench.pool.free(1)
     assert first is not None
     bench.pool.submit(bench.batch(1), first)
@@ -232,31 +230,31 @@ async def test_a_worker_that_is_not_ready_takes_nothing() -> None:
     bench.workers[0].end("exited with status 1")
 
     assert bench.pool.free(10_000) is None
-    assert bench.pool.free_in(10_000) is None
 
 
-async def test_the_next_full_batch_is_given_just_before_a_short_one_ends() -> None:
-    bench = ready(seconds_per_token=2e-5)  # 20 ms for a full batch
+async def test_of_idle_workers_the_fastest_takes_a_batch() -> None:
+    bench = Bench(devices=("cpu", "cuda:0"))
+    for worker, pace in zip(bench.workers, (1e-3, 1e-5), strict=True):
+        worker.say(Ready(INFO, pace))
+
+    assert bench.pool.free(1) is bench.pool.slots[1]
+
+
+async def test_a_worker_on_an_accelerator_holds_a_second_batch_if_it_is_full() -> None:
+    bench = ready("cuda:0")
     bench.submit(1)
-    assert bench.pool.free(1_000) is None
-    assert bench.pool.free_in(1_000) == pytest.approx(0.015)
-    assert bench.pool.free_in(999) is None, "it would not be full"
-    bench.clock.advance(0.016)
+    assert bench.pool.free(999) is None
     assert bench.pool.free(1_000) is bench.slot
     bench.submit(2)
 
-    assert bench.pool.free(1_000) is None, "one batch ahead is enough"
+    assert bench.pool.free(1_000) is None
 
 
-async def test_no_batch_is_given_ahead_of_a_long_one() -> None:
-    bench = ready(seconds_per_token=1e-4)  # 100 ms for a full batch
+async def test_a_worker_on_a_cpu_holds_one_batch() -> None:
+    bench = ready("cpu")
     bench.submit(1)
-    bench.clock.advance(0.099)
 
     assert bench.pool.free(1_000) is None
-    assert bench.pool.free_in(1_000) is None
-    bench.workers[0].say(Done(1, 0, 0))
-    assert bench.pool.free(1_000) is bench.slot
 
 
 async def test_the_wait_for_start_is_the_first_worker_that_is_ready() -> None:
@@ -307,7 +305,7 @@ async def test_a_worker_that_dies_as_soon_as_it_is_ready_leaves_the_pool_fit() -
 
 
 async def test_a_pool_that_is_killed_starts_no_worker() -> None:
-    bench = ready(2)
+    bench = ready("cpu", "cuda:0")
     bench.pool.kill()
     bench.clock.advance(1_000)
 

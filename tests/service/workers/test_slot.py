@@ -371,28 +371,22 @@ def test_the_next_child_is_made_from_the_report_of_the_last_one_that_was_ready()
     assert bench.reports == [None, None, "1 messages"]
 
 
-def test_the_time_left_is_estimated_from_the_last_full_task() -> None:
+def test_the_pace_is_that_of_the_last_full_task() -> None:
     bench = Bench()
     bench.slot.mark_ready(seconds_per_unit=1e-3)
-    assert bench.slot.full_seconds == pytest.approx(1.0)
+    assert bench.slot.full_pace == pytest.approx(1e-3)
     bench.run(seconds=2.0)
     assert bench.slot.seconds == 2.0
-    assert bench.slot.full_seconds == pytest.approx(2.0)
+    assert bench.slot.full_pace == pytest.approx(2e-3)
     bench.run(seconds=4.0, size=10)  # a short task is bound by latency
-    assert bench.slot.full_seconds == pytest.approx(2.0)
-
-    bench.slot.assign("half", 500)
-    bench.clock.advance(0.25)
-    assert bench.slot.seconds_left == pytest.approx(0.75)
-    bench.clock.advance(2)
-    assert bench.slot.seconds_left == 0
+    assert bench.slot.full_pace == pytest.approx(2e-3)
 
 
 def test_a_task_without_size_is_no_measure() -> None:
     bench = Bench()
     bench.run(seconds=1.0, size=0)
 
-    assert bench.slot.full_seconds == 0
+    assert bench.slot.full_pace == 0
 
 
 def test_half_of_a_failed_batch_is_allowed() -> None:
