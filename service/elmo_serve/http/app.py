@@ -97,7 +97,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         routes=routes,
     )
     app.state.server = server
-    openapi.describe(app, server)
+    openapi.describe(app, needs_key=bool(server.settings.api_key_names()))
     return app
 
 

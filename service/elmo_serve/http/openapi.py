@@ -4,7 +4,6 @@ Code generators read the document: it avoids `oneOf`, `not` and `default` inside
 operations plainly and tags them. `python -m elmo_serve.http.app` prints docs/openapi.json.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -21,7 +20,6 @@ from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.http.schemas.embed import EmbedResponse
 from elmo_serve.http.schemas.language import ScoreResponse
 from elmo_serve.http.schemas.text import TokenizeResponse
-from elmo_serve.http.state import Server
 from elmo_serve.jobs.schema import FitBody
 from elmo_serve.tasks.schema import TaskBody
 
@@ -62,23 +60,14 @@ class _AnyOf(GenerateJsonSchema):
         return self.get_union_of_schemas([self.generate_inner(choice) for choice in choices])
 
 
-def describe(app: FastAPI, server: Server) -> None:
-    """Let `/openapi.json` show the contract, and the number of layers once a model is loaded.
+def describe(app: FastAPI, *, needs_key: bool) -> None:
+    """Let `/openapi.json` show the contract. Call it when all routes are in place.
 
-    Call it when all routes are in place. The document is made here and not on request, because
-    that takes longer than a request may hold the event loop.
+    The document is made here and not on request: that takes longer than a request may hold the
+    event loop.
     """
-    needs_key = bool(server.settings.every_api_key())
-    documents: dict[tuple[int, ...], dict[str, Any]] = {(): _document(app, needs_key)}
-
-    def document() -> dict[str, Any]:
-        infos = (model.pool.info for model in server.models)
-        layers = tuple(sorted({info.layers for info in infos if info is not None}))
-        if layers not in documents:
-            documents[layers] = _with_layers(documents[()], layers)
-        return documents[layers]
-
-    app.openapi = document  # type: ignore[method-assign]  # FastAPI documents this way
+    document = _document(app, needs_key)
+    app.openapi = lambda: document  # type: ignore[method-assign]  # FastAPI documents this way
 
 
 def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
@@ -130,19 +119,3 @@ def _complete(document: dict[str, Any], needs_key: bool) -> None:
         responses[str(Forbidden.status)] = {**forbidden, "content": content}
         if needs_key and "401" in responses:
             operation["security"] = [{"ApiKey": []}]
-
-
-def _with_layers(document: dict[str, Any], layers: Sequence[int]) -> dict[str, Any]:
-    """Return a document with the bounds that `layers`, the L + 1 of each model, ascending, set.
-
-    A list of layers is at most that long; a mix has one weight for each layer.
-    """
-    document = copy.deepcopy(document)
-    components = document["components"]["schemas"]
-    _, number, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
-    numbers["maxItems"] = layers[-1]
-    number["maximum"] = numbers["items"]["maximum"] = layers[-1] - 1
-    for holder in ("Mix", "TaskBody"):
-        weights = components[holder]["properties"]["weights"]
-        weights["minItems"], weights["maxItems"] = layers[0], layers[-1]
-    return document

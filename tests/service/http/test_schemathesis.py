@@ -28,7 +28,7 @@ include-path-regex = "^/v1/models/{name}"
 parameters = { name = "small" }
 
 [[operations]]
-include-path-regex = "^(/embed|/score|/substitutes|/similarity|/neighbours|/tasks/{name}/fit)$"
+include-path-regex = "^(/embed|/score|/substitutes|/similarity|/neighbours|/tasks/{name}(/fit)?)$"
 warnings = false
 
 [operations.checks.positive_data_acceptance]

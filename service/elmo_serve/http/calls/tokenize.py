@@ -91,9 +91,9 @@ def _merged(
 
     `places[i]` is the number of text i in the body.
     """
-    split, given = iter(zip(found.sentences, found.lengths, strict=True)), iter(lists)
+    texts, given = iter(zip(found.sentences, found.lengths, strict=True)), iter(lists)
     both = [
-        next(split) if isinstance(item, str) else (next(given), length)
+        next(texts) if isinstance(item, str) else (next(given), length)
         for item, length in zip(body.sentences, body.lengths, strict=True)
     ]
     sentences, lengths = [sentence for sentence, _ in both], [length for _, length in both]

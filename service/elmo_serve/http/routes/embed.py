@@ -3,19 +3,21 @@
 import math
 import time
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.media_types import json_text
+from elmo_serve.http.errors.problem_details import EMBED_ERRORS, REQUEST_ID, documented
+from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
-from elmo_serve.http.routes import embed_document
+from elmo_serve.http.routes.document_parts import WARNINGS, content, json_request
 from elmo_serve.http.routes.plain_route import PlainRoute
-from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
@@ -27,12 +29,37 @@ _FEW_SENTENCES: Final = 32
 each has a header of its own."""
 
 
+_DOCUMENTED_HEADERS: Final[dict[str, Any]] = {
+    "Server-Timing": {
+        "description": "Milliseconds in the queue, in the network and in the encoding.",
+        "schema": {"type": "string"},
+    },
+    "X-Unknown-Share": {
+        "description": "Share of the tokens, from 0 to 1, that have no word vector. Only with "
+        "`word_vectors`.",
+        "schema": {"type": "number"},
+    },
+    "Vary": {"schema": {"type": "string"}},
+    "X-Request-Id": REQUEST_ID,
+    "X-Warnings": WARNINGS,
+}
+
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    **documented((*EMBED_ERRORS, UnknownTask, NotAcceptable, Conflict)),
+    200: {
+        "description": "The vectors, in the media type that Accept prefers.",
+        "headers": _DOCUMENTED_HEADERS,
+        "content": content(EmbedResponse, ENCODERS),
+    },
+}
+
+
 @router.post(
     "/embed",
     operation_id="embed",
     summary="Embed tokenised sentences or text",
-    responses=embed_document.RESPONSES,
-    openapi_extra=embed_document.REQUEST,
+    responses=RESPONSES,
+    openapi_extra=json_request(EmbedRequest),
 )
 async def embed(request: Request) -> Response:
     """Return the vectors of every sentence, in the order of the request and never padded.

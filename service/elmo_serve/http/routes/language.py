@@ -19,7 +19,7 @@ from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
-from elmo_serve.http.routes.embed_document import content, json_request
+from elmo_serve.http.routes.document_parts import content, json_request
 from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.language import (
     ScoreRequest,

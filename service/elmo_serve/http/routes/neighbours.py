@@ -14,7 +14,7 @@ from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
-from elmo_serve.http.routes.embed_document import json_request
+from elmo_serve.http.routes.document_parts import json_request
 from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel

@@ -16,7 +16,7 @@ from elmo_serve.http.errors.problem_details import ALWAYS, EMBED_ERRORS
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
-from elmo_serve.http.routes.embed_document import json_request
+from elmo_serve.http.routes.document_parts import json_request
 from elmo_serve.http.routes.parameters import TheServer
 from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.clients import (

@@ -10,7 +10,7 @@ from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import listed_warnings
 from elmo_serve.http.errors.problem_details import BODY_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types.encoder import json_array
-from elmo_serve.http.routes.embed_document import WARNINGS, component, json_request
+from elmo_serve.http.routes.document_parts import WARNINGS, component, json_request
 from elmo_serve.http.routes.plain_route import PlainRoute
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 

@@ -1,7 +1,9 @@
 """The part of the OpenAPI document that FastAPI cannot make for POST /embed."""
 
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.routes.embed_document import REQUEST, RESPONSES
+from elmo_serve.http.routes.document_parts import json_request
+from elmo_serve.http.routes.embed import RESPONSES
+from elmo_serve.http.schemas.embed import EmbedRequest
 from tests.support.errors import ERRORS
 
 
@@ -32,6 +34,7 @@ def test_only_errors_that_pass_say_when_to_come_again() -> None:
 
 
 def test_the_request_is_json_with_an_optional_timeout() -> None:
-    assert list(REQUEST["requestBody"]["content"]) == ["application/json"]
-    (timeout,) = REQUEST["parameters"]
+    request = json_request(EmbedRequest)
+    assert list(request["requestBody"]["content"]) == ["application/json"]
+    (timeout,) = request["parameters"]
     assert (timeout["name"], timeout["required"]) == ("X-Request-Timeout", False)
