@@ -32,7 +32,6 @@ from elmo_client.errors import (
 )
 from elmo_client.job import AsyncJob, Job
 from elmo_client.results import (
-    EmbeddedProtein,
     EmbeddedText,
     Head,
     JobState,
@@ -56,7 +55,6 @@ __all__ = [
     "ElmoEmbedder",
     "ElmoError",
     "EmbedOptions",
-    "EmbeddedProtein",
     "EmbeddedText",
     "FieldError",
     "FitFailed",

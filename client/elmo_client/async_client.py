@@ -13,14 +13,12 @@ from collections.abc import (
 )
 from dataclasses import asdict
 from functools import partial
-from itertools import tee
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from elmo_client.errors import shown
 from elmo_client.job import AsyncJob
 from elmo_client.results import (
     Cosines,
-    EmbeddedProtein,
     EmbeddedText,
     Neighbours,
     Scores,
@@ -38,7 +36,6 @@ from elmo_client.transport.requests import (
     Side,
     check_sentences,
     check_texts,
-    checked_records,
     fit_body,
     json_bytes,
     neighbours_body,
@@ -108,17 +105,6 @@ class AsyncClient:
         check_texts(texts)
         selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, partial(self._session.embed, texts_of))
-
-    async def embed_proteins(
-        self, records: Iterable[tuple[str, str]]
-    ) -> AsyncIterator[EmbeddedProtein]:
-        """Yield id, vectors of the residues and their mean. See `Client.embed_proteins`."""
-        ids, sequences = tee(checked_records(records))
-        found = self.stream_text(
-            (sequence for _, sequence in sequences), tokenizer="characters", layers="sum"
-        )
-        async for each in found:
-            yield EmbeddedProtein.of(next(ids)[0], each)
 
     async def tokenize(self, texts: Texts, *, tokenizer: str | None = None) -> list[TokenizedText]:
         """Return the tokens and offsets that `embed_text` makes of each text."""

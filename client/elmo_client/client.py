@@ -12,17 +12,16 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from functools import partial
-from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.async_client import AsyncClient
 from elmo_client.errors import CannotSend
 from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
 from elmo_client.job import Job
-from elmo_client.results import EmbeddedProtein, EmbeddedText, Vectors
+from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
-from elmo_client.transport.requests import FitOptions, Kind, checked_records
+from elmo_client.transport.requests import FitOptions, Kind
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
 from elmo_client.transport.token_warning import Answer, WarnOnce, keep_warnings, warn
@@ -83,19 +82,6 @@ class Client:
         return list(found)
 
     stream_text = iterating(AsyncClient.stream_text)
-
-    def embed_proteins(self, records: Iterable[tuple[str, str]]) -> Iterator[EmbeddedProtein]:
-        """Yield id, vectors of the residues and their mean for pairs of an id and a sequence.
-
-        The letters are read in upper case, each as a token, and white space inside a sequence is
-        left out; the vectors are sums of all layers, as in SeqVec. Memory is bounded as with
-        `stream`. The server bounds the length of a sequence by its ELMO_MAX_SENTENCE_TOKENS.
-        """
-        ids, sequences = tee(checked_records(records))
-        found = self.stream_text(
-            (sequence for _, sequence in sequences), tokenizer="characters", layers="sum"
-        )
-        return (EmbeddedProtein.of(name, each) for each, (name, _) in zip(found, ids, strict=False))
 
     tokenize = blocking(AsyncClient.tokenize)
 

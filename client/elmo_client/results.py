@@ -38,24 +38,6 @@ class EmbeddedText:
     vectors: NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EmbeddedProtein:
-    """The vectors of a record: the sum of the layers of each residue (L, 2P), and their mean (2P).
-
-    The mean over no residues is zeros.
-    """
-
-    id: str
-    vectors: NDArray[Any]
-    mean: NDArray[Any]
-
-    @classmethod
-    def of(cls, name: str, residues: EmbeddedText) -> "EmbeddedProtein":
-        """Return the vectors of a record from those of its sequence."""
-        vectors = residues.vectors
-        return cls(name, vectors, vectors.mean(0) if len(vectors) else vectors.sum(0))
-
-
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """A use of a word: token number `token` of a sentence of the indexed text."""

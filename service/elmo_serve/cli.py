@@ -10,7 +10,6 @@ from typing import Any, Final
 import click
 
 from elmo_model.errors import ElmoError
-from elmo_serve.commands.annotate import annotate
 from elmo_serve.commands.bench import bench
 from elmo_serve.commands.convert import convert
 from elmo_serve.commands.download import download
@@ -24,7 +23,6 @@ from elmo_serve.commands.models import models
 from elmo_serve.commands.options import sort_options
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.score import score
-from elmo_serve.commands.seqvec import seqvec
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.terminal import fail, tell
@@ -34,7 +32,7 @@ from elmo_serve.commands.word_vectors import word_vectors
 from elmo_serve.errors import ServiceError
 
 SECTIONS: Final = {
-    "Vectors": (embed, seqvec, annotate, look, tokenize, word_vectors),
+    "Vectors": (embed, look, tokenize, word_vectors),
     "Server": (serve, bench, index),
     "Models": (models, download, info, convert),
     "Tasks": (fit, tasks, evaluate),

@@ -28,9 +28,6 @@ class RunAsyncClient:
     def stream_text(self, texts: Any, **options: Any) -> Iterator[Any]:
         return self._generated(self.client.stream_text(texts, **options))
 
-    def embed_proteins(self, records: Any) -> Iterator[Any]:
-        return self._generated(self.client.embed_proteins(records))
-
     def _generated(self, arrays: AsyncIterator[Any]) -> Iterator[Any]:
         def generate() -> Iterator[Any]:
             try:

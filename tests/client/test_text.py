@@ -86,11 +86,6 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
     tokens: Any = [["The", "bank"]]
     with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string; for tokens, use embed"):
         sdk.embed_text(tokens)
-    proteins: Any = {"P1": "SEQ"}
-    with pytest.raises(CannotSend, match="records is a dict; expected pairs of an id and"):
-        list(sdk.embed_proteins(proteins))
-    with pytest.raises(CannotSend, match="record 0 is 'P1'; expected an id and a sequence"):
-        list(sdk.embed_proteins(list(proteins)))
     with pytest.raises(CannotSend, match="text 1 cannot be written as JSON"):
         sdk.tokenize(["a", "\ud800"])
 
@@ -115,20 +110,3 @@ def test_the_width_and_the_models_of_a_server(client_class: Any, server: Running
 def test_a_response_without_tokens_is_no_answer(scripted: ScriptedServer) -> None:
     with Client(scripted.url) as client, pytest.raises(BadAnswer, match="no tokens or offsets"):
         client.embed_text(["1"])
-
-
-def test_records_of_proteins_have_the_sum_of_the_layers_and_its_mean(
-    sdk: Client, elmo: Elmo
-) -> None:
-    """The sequences are read as they come: `text` with `characters` and `layers: sum`."""
-    records = {"P1": "seqwENCE", "P2": "", "P3": "PROTEIN*"}
-
-    found = list(sdk.embed_proteins(iter(records.items())))
-
-    assert [each.id for each in found] == list(records)
-    sequences = [list(sequence.upper()) for sequence in records.values()]
-    for each, layers in zip(found, elmo.embed(sequences), strict=True):
-        expected = layers.sum(0).numpy()
-        np.testing.assert_allclose(each.vectors, expected, rtol=0, atol=5e-5)
-        mean = expected.mean(0) if len(expected) else np.zeros(32)
-        np.testing.assert_allclose(each.mean, mean, rtol=0, atol=5e-5)

@@ -124,15 +124,6 @@ def path_of(
     return f"{route}/{quote(name, safe='')}"
 
 
-def checked_records(records: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of an id and a sequence, as they come. Raises CannotSend for anything else."""
-    check_several(records, "records", "pairs of an id and a sequence")
-    for number, record in enumerate(records):
-        if isinstance(record, str) or len(record) != 2:
-            raise CannotSend(f"record {number} is {shown(record)}; expected an id and a sequence")
-        yield record
-
-
 def similarity_body(
     pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool
 ) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def _layer(_context: click.Context, _option: click.Parameter, value: int | None)
 @click.option(
     "--upper/--no-upper",
     default=None,
-    help="FASTA: letters in upper case. Default: in the layouts seqvec and scikit-bio.",
+    help="FASTA: letters in upper case. Default: in the layout seqvec.",
 )
 @click.option(
     "--unknown",

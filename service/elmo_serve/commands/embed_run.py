@@ -206,7 +206,7 @@ def _model(options: Options) -> str | None:
 def _tell_of_ending(output: str, layout: str) -> None:
     """Tell of a layout of proteins in a file with the ending of another one."""
     by_ending = seqvec_layout(output)
-    is_hdf5 = by_ending == "seqvec" and layout in ("biotrainer", "scikit-bio")
+    is_hdf5 = by_ending == "seqvec" and layout == "biotrainer"
     if by_ending not in (None, layout) and not is_hdf5:
         tell(f"{output} holds {layout}; its ending is that of {by_ending}")
 

@@ -18,10 +18,6 @@ Arguments = Callable[[Path, Path], list[object]]
 _WHAT = ("--kind", "token", "--label", "upos", "--seeds", 1)
 
 READS: dict[str, list[Arguments]] = {
-    "annotate": [
-        lambda file, out: [file, out / "a", "--structure", __file__, "--model", SMALL],
-        lambda file, out: [__file__, out / "a", "--structure", file, "--model", SMALL],
-    ],
     "bench": [lambda file, _: ["http://localhost:1", "--text", file, "--duration", 0.1]],
     "convert": [
         lambda file, out: [file, out / "pair"],

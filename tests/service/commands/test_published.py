@@ -61,13 +61,12 @@ def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variabl
     parameters = {
         name: parameter
         for name, command in main.commands.items()
-        if name not in ("bench", "serve", "seqvec")  # a model of the server; a setting; ./model
+        if name not in ("bench", "serve")  # a model of the server; a setting
         for parameter in command.params
         if parameter.name == "model" and not parameter.required
     }
 
     expected = {
-        "annotate",
         "embed",
         "evaluate",
         "fit",
@@ -81,8 +80,7 @@ def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variabl
     for name, parameter in parameters.items():
         found = (parameter.opts, parameter.envvar, parameter.default)
         spelling = ["model"] if isinstance(parameter, click.Argument) else ["--model", "-m"]
-        usual = "seqvec" if name == "annotate" else default("model")  # of proteins alone
-        assert found == (spelling, variable("model"), usual), name
+        assert found == (spelling, variable("model"), default("model")), name
 
 
 def test_the_variable_names_the_model_that_info_describes() -> None:

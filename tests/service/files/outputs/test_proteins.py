@@ -1,17 +1,15 @@
-"""The four layouts of proteins, read as the tools read them whose layouts they are."""
+"""The three layouts of proteins, read as the tools read them whose layouts they are."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-import yaml
 
 from elmo_model.network.elmo import Elmo
 from elmo_serve.files.inputs import INPUTS
@@ -58,23 +56,6 @@ def test_seqvec_has_the_sum_under_the_id(
             assert file[name].chunks is None and file[name].compression is None
 
 
-@pytest.mark.parametrize("count", [4, 120])
-def test_a_matrix_of_seqvec_has_its_ids_beside_it(tmp_path: Path, elmo: Elmo, count: int) -> None:
-    """Its number of rows is written last, over a header that was made without it."""
-    source = tmp_path / "in.fasta"
-    source.write_text("".join(f">x|{number}\nAC{'D' * (number % 5)}\n" for number in range(count)))
-
-    done(source, tmp_path / "out.npy", "--protein")
-
-    found = np.load(tmp_path / "out.npy")
-    assert json.loads((tmp_path / "out.json").read_text()) == [str(n) for n in range(count)]
-    (layers,) = layers_of(elmo, [list("ACDDD")])
-    assert found.shape == (count, 32)
-    close(found[3], layers.sum(0).mean(0))
-    line = refused(source, tmp_path / "b.npy", code=2)
-    assert "a .npy of seqvec holds one vector a protein: --protein" in line
-
-
 def test_an_id_with_a_slash_makes_groups_and_two_that_cannot_be_are_named(tmp_path: Path) -> None:
     source = tmp_path / "in.fasta"
     source.write_text(">x|a/b\nAC\n>x|c\nD\n")
@@ -119,19 +100,15 @@ def folder_of(proteins: Path, *flags: object) -> Path:
     return prefix
 
 
-def test_a_folder_of_bio_embeddings_has_all_its_files(
+def test_a_folder_of_bio_embeddings_has_vectors_and_means(
     proteins: Path, sums: dict[str, np.ndarray], elmo: Elmo
 ) -> None:
     prefix = folder_of(proteins)
     stage = prefix / "seqvec_embeddings"
 
-    parameters = {"input_parameters_file.yml", "output_parameters_file.yml"}
-    assert {path.name for path in prefix.iterdir()} == {
-        *("sequences_file.fasta", "mapping_file.csv", "remapped_sequences_file.fasta", stage.name),
-        *parameters,
-    }
+    assert {path.name for path in prefix.iterdir()} == {"mapping_file.csv", stage.name}
     vectors = {"embeddings_file.h5", "reduced_embeddings_file.h5"}
-    assert {path.name for path in stage.iterdir()} == vectors | parameters
+    assert {path.name for path in stage.iterdir()} == vectors
     reduced = read_by_gopredsim(stage / "reduced_embeddings_file.h5")
     assert set(reduced) == {header.split()[0] for header in HEADERS.values()}
     close(reduced["sp|P2|P2_ECOLI"], sums["P2"].mean(0))
@@ -144,25 +121,14 @@ def test_a_folder_of_bio_embeddings_has_all_its_files(
         assert file[md5("")].shape == (3, 0, 32)
 
 
-def test_the_mapping_of_bio_embeddings_begins_with_the_longest(proteins: Path) -> None:
-    prefix = folder_of(proteins)
+def test_the_mapping_of_bio_embeddings_is_in_the_order_of_the_input(proteins: Path) -> None:
+    rows = list(csv.reader((folder_of(proteins) / "mapping_file.csv").read_text().splitlines()))
 
-    rows = list(csv.reader((prefix / "mapping_file.csv").read_text().splitlines()))
     assert rows[0] == ["", "original_id", "sequence_length"]
-    order = ["P4", "P1", "P2", "P3"]
     assert rows[1:] == [
-        [md5(SEQUENCES[name]), HEADERS[name].split()[0], str(len(SEQUENCES[name]))]
-        for name in order
+        [md5(sequence), HEADERS[name].split()[0], str(len(sequence))]
+        for name, sequence in SEQUENCES.items()
     ]
-    remapped = (prefix / "remapped_sequences_file.fasta").read_text().splitlines()
-    assert remapped[:3] == [
-        f">{md5(SEQUENCES['P4'])} {HEADERS['P4']}",
-        SEQUENCES["P4"][:60],
-        SEQUENCES["P4"][60:],
-    ]
-    assert (prefix / "sequences_file.fasta").read_text().splitlines()[0] == f">{HEADERS['P1']}"
-    parameters = yaml.safe_load((prefix / "output_parameters_file.yml").read_text())
-    assert parameters["global"]["mapping_file"] == str(prefix / "mapping_file.csv")
 
 
 def test_a_sequence_that_repeats_is_written_once_with_both_ids_in_the_mapping(
@@ -208,7 +174,7 @@ def test_a_folder_that_exists_is_never_replaced(proteins: Path) -> None:
     assert "prefix is a folder that exists; name another, or remove it" in line
 
 
-# biotrainer and scikit-bio
+# biotrainer
 
 
 def test_biotrainer_finds_a_sequence_by_its_hash(
@@ -228,56 +194,6 @@ def test_biotrainer_finds_a_sequence_by_its_hash(
     assert "holds one vector per token: in place of --all" in line
 
 
-def read_by_scikit_bio(path: Path) -> list[tuple[str, np.ndarray]]:
-    """Read a file by the rule of its `_embed_to_generator`."""
-    with h5py.File(path) as file:
-        found, start, row = [], 0, 0
-        for end, last in zip(file["idptr"], file["embedding_ptr"], strict=True):
-            sequence = file["id"][start:end].tobytes().decode("ascii")
-            found.append((sequence, file["embedding"][row:last]))
-            start, row = end, last
-        return found
-
-
-def test_scikit_bio_reads_all_proteins_from_one_matrix(
-    proteins: Path, tmp_path: Path, sums: dict[str, np.ndarray]
-) -> None:
-    done(proteins, tmp_path / "out.h5", "--layout", "scikit-bio")
-    done(proteins, tmp_path / "means.h5", "--layout", "scikit-bio", "--protein")
-
-    found = read_by_scikit_bio(tmp_path / "out.h5")
-    means = read_by_scikit_bio(tmp_path / "means.h5")
-    assert [sequence for sequence, _ in found] == list(SEQUENCES.values())
-    for (_, vectors), (_, mean), expected in zip(found, means, sums.values(), strict=True):
-        close(vectors, expected)
-        assert mean.shape == (1, 32)
-    with h5py.File(tmp_path / "out.h5") as file:
-        assert dict(file.attrs) == {
-            **{"format": "embedding", "format-version": "1.0", "dtype": "float32", "dim": 32}
-        }
-        ids = [each.decode() for each in file["original_id"]]
-    assert ids == [header.split()[0] for header in HEADERS.values()]
-
-
-def test_scikit_bio_gets_upper_case_which_alone_it_reads(tmp_path: Path) -> None:
-    """Soft-masked residues are written in lower case."""
-    source = tmp_path / "in.fasta"
-    source.write_text(">a\nMKvl\n")
-    result = embed(source, tmp_path / "out.npz", "--layout", "scikit-bio")
-
-    assert [sequence for sequence, _ in read_by_scikit_bio(tmp_path / "out.npz")] == ["MKVL"]
-    assert "none of the 25" not in result.stderr
-    assert "out.npz holds scikit-bio; its ending is that of seqvec-npz" in result.stderr
-
-
-def test_letters_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
-    source = tmp_path / "in.fasta"
-    source.write_text(">a\nAÜ\n")
-    result = embed(source, tmp_path / "out.h5", "--layout", "scikit-bio")
-    assert result.exit_code == 1
-    assert "record 1, 'a', holds letters beyond ASCII" in result.stderr
-
-
 # Runs that are killed
 
 
@@ -291,7 +207,7 @@ def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, in
     assert layout is not None
     rules = layout.rules
     text = Text(proteins, "in.fasta", INPUTS["fasta"])
-    options = EmbedOptions(layout.layers, name, rules=rules, protein=name == "seqvec-npy")
+    options = EmbedOptions(layout.layers, name, rules=rules)
     network = open_network(elmo)
     source = LengthSorted(replace(network, batch_tokens=1), options.output(network.info))
 
@@ -334,6 +250,5 @@ def test_a_run_that_ended_early_continues_and_the_file_is_whole_or_absent(
     report = run(proteins, output, name, elmo, ("", 0))
 
     assert report.resumed == resumed
-    expected = {key: value for key, value in content(whole).items() if key[-4:] != ".yml"}
-    assert expected.items() <= content(output).items()
-    assert {path.name for path in output.parent.iterdir()} <= {"out", "out.json"}
+    assert content(output) == content(whole)
+    assert [path.name for path in output.parent.iterdir()] == ["out"]

@@ -1,4 +1,4 @@
-"""`elmo seqvec`: SeqVec's flags in both spellings; and FASTA given to `elmo embed`."""
+"""FASTA given to `elmo embed`: SeqVec's layout, its ids and layers, and options that do not fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import h5py
 import numpy as np
 import pyarrow.parquet
 import pytest
-from click.testing import Result
 
 from elmo_model.checkpoints import load
 from tests.support.command_line import elmo
@@ -28,10 +27,6 @@ def proteins(tmp_path: Path) -> Path:
     return path
 
 
-def seqvec(source: Path, output: Path, *flags: object, model: Path = SMALL) -> Result:
-    return elmo("seqvec", "-i", source, "-o", output, "--model", model, *flags)
-
-
 @pytest.fixture(scope="module")
 def layers() -> list[np.ndarray]:
     return layers_of(load(SMALL), [list("SEQWENCE"), list("PROTEIN*")])
@@ -41,26 +36,21 @@ def layers() -> list[np.ndarray]:
     ("flags", "pick"),
     [
         ((), lambda each: each.sum(0)),
-        (("--layer", "sum", "--cpu", "--silent"), lambda each: each.sum(0)),
-        (("--layer", "all"), lambda each: np.concatenate(each, axis=1)),
-        (("--no-sum-layers",), lambda each: np.concatenate(each, axis=1)),
-        (("--layer", "CNN"), lambda each: each[0]),
-        (("--layer", "LSTM1"), lambda each: each[1]),
-        (("--layer", "LSTM2"), lambda each: each[2]),
+        (("--concat",), lambda each: np.concatenate(each, axis=1)),
+        (("--layer", "0"), lambda each: each[0]),
+        (("--layer", "2"), lambda each: each[2]),
         (("--protein",), lambda each: each.sum(0).mean(0)),
-        (("--protein", "True"), lambda each: each.sum(0).mean(0)),
-        (("--protein", "False"), lambda each: each.sum(0)),
-        (("--protein", "1", "--layer", "LSTM2"), lambda each: each[2].mean(0)),
+        (("--protein", "--layer", "2"), lambda each: each[2].mean(0)),
     ],
 )
-def test_flags_mean_what_they_meant(
+def test_layers_and_means_are_those_of_seqvec(
     proteins: Path,
     tmp_path: Path,
     layers: list[np.ndarray],
     flags: tuple[str, ...],
     pick: Callable[[np.ndarray], np.ndarray],
 ) -> None:
-    result = seqvec(proteins, tmp_path / "out.h5", *flags)
+    result = embed(proteins, tmp_path / "out.h5", *flags)
 
     assert result.exit_code == 0, result.output
     with h5py.File(tmp_path / "out.h5") as file:
@@ -78,20 +68,9 @@ def test_ids_are_fields_or_whole_headers(proteins: Path, tmp_path: Path) -> None
         ]
     ):
         output = tmp_path / f"{number}.npz"
-        assert seqvec(proteins, output, *flags).exit_code == 0
+        assert embed(proteins, output, *flags).exit_code == 0
         with np.load(output) as found:
             assert set(found.files) == ids
-
-
-@pytest.mark.parametrize("flag", ["--batchsize", "--max_size"])
-def test_the_size_of_batches_is_said_to_be_chosen(
-    proteins: Path, tmp_path: Path, flag: str
-) -> None:
-    said = seqvec(proteins, tmp_path / "a.h5", flag, "15000").stderr
-    silent = seqvec(proteins, tmp_path / "b.h5", flag, "15000", "--silent").stderr
-
-    assert "--batchsize and --max_size have no effect: batches are chosen by this program" in said
-    assert "--batchsize" not in silent
 
 
 def test_a_folder_is_one_file(tmp_path: Path, proteins: Path) -> None:
@@ -100,63 +79,19 @@ def test_a_folder_is_one_file(tmp_path: Path, proteins: Path) -> None:
     (folder / "a.fasta.gz").write_bytes(gzip.compress(proteins.read_bytes()))
     (folder / "my_fasta").write_text(">sp|P3|X\nAC\n")
 
-    assert seqvec(folder, tmp_path / "out.h5").exit_code == 0
-    assert embed(folder, tmp_path / "same.h5", "--layout", "seqvec").exit_code == 0
+    assert embed(folder, tmp_path / "out.h5", "--layout", "seqvec").exit_code == 0
 
     assert set(h5py.File(tmp_path / "out.h5")) == {"P1", "P2", "P3"}
-    assert (tmp_path / "out.h5").read_bytes() == (tmp_path / "same.h5").read_bytes()
 
 
 def test_what_messages_advise_is_taken(proteins: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.h5"
-    kept = seqvec(proteins, output)
+    kept = embed(proteins, output)
     assert "--unknown x" in kept.stderr
-    assert "--force" in seqvec(proteins, output).stderr
+    assert "--force" in embed(proteins, output).stderr
 
-    replaced = seqvec(proteins, output, "--force", "--unknown", "x")
+    replaced = embed(proteins, output, "--force", "--unknown", "x")
     assert (replaced.exit_code, "read as X" in replaced.stderr) == (0, True)
-
-
-def test_layers_that_contradict_are_refused(proteins: Path, tmp_path: Path) -> None:
-    result = seqvec(proteins, tmp_path / "out.h5", "--no-sum-layers", "--layer", "LSTM1")
-    assert result.exit_code == 2
-    assert "--no-sum-layers is --layer all, and --layer is LSTM1" in result.stderr
-
-
-def test_another_ending_is_refused(proteins: Path, tmp_path: Path) -> None:
-    result = seqvec(proteins, tmp_path / "out.txt")
-
-    assert result.exit_code == 2
-    assert "ends in '.txt', expected .h5, .hdf5, .npz or .npy" in result.stderr
-
-
-def test_the_model_is_that_of_the_working_folder_or_the_published_one(
-    proteins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    flags = ("seqvec", "-i", proteins, "-o", tmp_path / "out.h5")
-    missing = elmo(*flags, ELMO_CACHE=str(tmp_path / "cache"), ELMO_OFFLINE="1")
-    Path("model").symlink_to(SMALL)
-    found = elmo(*flags)
-
-    assert "seqvec.zip: does not exist, expected it there as ELMO_OFFLINE is set" in missing.stderr
-    assert found.exit_code == 0, found.output
-
-
-def test_the_english_model_is_used_only_where_the_command_line_names_it(
-    proteins: Path, tmp_path: Path
-) -> None:
-    """As in `elmo embed`: ELMO_MODEL is often that of a server."""
-    flags = ("seqvec", "-i", proteins, "-o", tmp_path / "out.h5")
-    named = elmo(*flags, "--model", "english")
-    found = elmo(*flags, ELMO_MODEL="english")
-
-    assert named.exit_code == 0, named.output
-    assert found.exit_code == 2
-    assert "in.fasta is FASTA, and english reads English: name a --model" in found.stderr
-
-
-# FASTA given to `elmo embed`
 
 
 def test_fasta_needs_a_model(proteins: Path, tmp_path: Path) -> None:
