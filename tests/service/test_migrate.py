@@ -130,7 +130,7 @@ def test_examples_run_in_their_order(
     for block in found:
         run(block, documented_server, names)
 
-    assert len(found) > 4
+    assert len(found) >= 4
     vectors = [path.name for path in place.iterdir() if path.name.startswith("vectors")]
     assert (document != "client.md") == bool(vectors)
 

@@ -52,7 +52,6 @@ READS: dict[str, list[Arguments]] = {
     "models": [lambda file, _: ["--cache", file]],
     "perplexity": [lambda file, _: [file, file]],
     "score": [lambda file, _: [file, "--model", SMALL]],
-    "seqvec": [lambda file, out: ["-i", file, "-o", out / "v.h5", "--model", SMALL]],
     "serve": [
         lambda file, _: ["--model", file / "deeper"],
         lambda file, _: ["--tasks", file / "deeper", "--model", "nowhere"],
