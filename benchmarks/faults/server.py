@@ -33,7 +33,6 @@ def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int
     from elmo_model.inference.encoder import Encoder  # noqa: PLC0415
     from elmo_serve.workers import model_loading  # noqa: PLC0415
 
-    logs.configure(settings.log_level, settings.log_format)
     runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
     encode = Encoder.encode

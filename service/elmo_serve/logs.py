@@ -5,27 +5,43 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
+import select
+import sys
+import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Final
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Id of the current request. Each record that is made while it is set gets it as a field."""
+
+_QUEUE_BYTES: Final = 1 << 20
+"""Bytes of lines that wait to be written, some 3,000 lines of the access log. A larger value loses
+fewer lines while the reader of a pipe stands still, and holds memory."""
+
+_FLUSH_SECONDS: Final = 1.0
+"""Seconds that the end of the process waits for the last lines to be read."""
 
 
 def configure(level: str, form: str) -> None:
     """Log to stderr, from `level` up ("debug", "info", "warning", "error"), as "text" or "json".
 
-    A second call replaces the handler of the first. Raises ValueError for another level or form.
+    A second call replaces the handler of the first. Child processes log likewise: see `_child_main`
+    of `workers.process`. Raises ValueError for another level or form.
     """
     if form not in _FORMATTERS:
         raise ValueError(f"log format {form!r} is none of {', '.join(_FORMATTERS)}")
-    handler = _Handler()
-    handler.setFormatter(_FORMATTERS[form]())
     root = logging.getLogger()
     root.setLevel(level.upper())
-    for old in [each for each in root.handlers if isinstance(each, _Handler)]:
+    if (old := _handler()) is not None:
         root.removeHandler(old)
+        old.close()
+    # Python has no stderr where the descriptor was closed, and another file may have its number.
+    stderr = sys.stderr.fileno() if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY)
+    handler = _Handler(stderr, form)
+    handler.setFormatter(_FORMATTERS[form]())
     root.addHandler(handler)
     # uvicorn has handlers of its own: with the root's, each line would be written twice. Its lines
     # below a warning tell of a start and a stop, of which there are lines of this program.
@@ -40,15 +56,24 @@ def configure(level: str, form: str) -> None:
 
 def show(text: str) -> None:
     """Write lines for a person, where the log is text on a terminal and not quieter than info."""
-    root = logging.getLogger()
-    for handler in root.handlers if root.isEnabledFor(logging.INFO) else ():
-        if (
-            isinstance(handler, _Handler)
-            and isinstance(handler.formatter, TextFormatter)
-            and handler.stream.isatty()
-        ):
-            handler.stream.write(f"{text}\n")
-            handler.flush()
+    handler = _handler()
+    if handler is None or not logging.getLogger().isEnabledFor(logging.INFO):
+        return
+    if handler.form == "text" and os.isatty(handler.descriptor):
+        handler.write(text)
+
+
+def configured() -> tuple[str, str] | None:
+    """Return the level and the form of `configure`; None where it was not called."""
+    handler = _handler()
+    level = logging.getLevelName(logging.getLogger().level)
+    return None if handler is None else (level, handler.form)
+
+
+def lines_dropped() -> int:
+    """Return the number of lines that this process has not written since `configure`."""
+    handler = _handler()
+    return 0 if handler is None else handler.dropped
 
 
 class JsonFormatter(logging.Formatter):
@@ -80,8 +105,112 @@ class TextFormatter(logging.Formatter):
         return text
 
 
-class _Handler(logging.StreamHandler[Any]):
-    """The handler of `configure`; its class tells it from handlers of other libraries."""
+class _Handler(logging.Handler):
+    """Gives lines to a thread that writes them, and drops lines while the queue is full.
+
+    A write to a full pipe takes until somebody reads it, and the event loop must not wait for that.
+    The descriptor cannot be made non-blocking: the shell and other processes share it.
+
+    Attributes:
+        descriptor: where the lines are written to.
+        form: that of `configure`.
+    """
+
+    def __init__(self, descriptor: int, form: str) -> None:
+        super().__init__()
+        self.descriptor = descriptor
+        self.form = form
+        self._guard = threading.RLock()
+        self._lines: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._queued = self._written = 0  # bytes; the thread changes the second one alone
+        self._dropped = self._untold = 0  # lines: all, and since the last one that was queued
+        self._failed = 0  # lines that the thread could not write
+
+    @property
+    def dropped(self) -> int:
+        """The number of lines that were not written."""
+        return self._dropped + self._failed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a record."""
+        try:
+            self.write(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    def write(self, text: str) -> None:
+        """Queue text, which may be several lines.
+
+        After lines were dropped the queue has to be half empty: a slow reader is told once.
+        """
+        line = text.encode(errors="backslashreplace") + b"\n"
+        with self._guard:
+            room = _QUEUE_BYTES // 2 if self._untold else _QUEUE_BYTES
+            if self._queued - self._written + len(line) > room:
+                self._dropped += 1
+                self._untold += 1
+                return
+            if self._untold:
+                message = f"{self._untold} log lines were dropped: nobody read the log"
+                self._untold = 0
+                self._put(self.format(_record(message)).encode() + b"\n")
+            self._put(line)
+
+    def flush(self) -> None:
+        """Wait until all lines are written, for a second at most."""
+        if self._writer is not None:
+            done = threading.Event()
+            self._lines.put(done)
+            done.wait(_FLUSH_SECONDS)
+
+    def close(self) -> None:
+        """Write what is waiting, and end the thread."""
+        self.flush()
+        self._lines.put(None)
+        super().close()
+
+    def _put(self, line: bytes) -> None:
+        self._queued += len(line)
+        self._lines.put(line)
+        if self._writer is None:
+            writer = threading.Thread(target=self._write_all, name="elmo-log", daemon=True)
+            writer.start()
+            self._writer = writer
+
+    def _write_all(self) -> None:
+        while (item := self._lines.get()) is not None:
+            if isinstance(item, threading.Event):
+                item.set()
+            else:
+                self._failed += not _write(self.descriptor, item)
+                self._written += len(item)
+
+
+def _write(descriptor: int, line: bytes) -> bool:
+    """Write a line; return False where there is no reader any more, or no room on the disk."""
+    rest = memoryview(line)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:  # another process has made the descriptor non-blocking
+            poll = select.poll()
+            poll.register(descriptor, select.POLLOUT)
+            poll.poll()
+        except OSError:
+            return False
+    return True
+
+
+def _handler() -> _Handler | None:
+    """Return the handler of `configure`."""
+    handlers = logging.getLogger().handlers
+    return next((each for each in handlers if isinstance(each, _Handler)), None)
+
+
+def _record(message: str) -> logging.LogRecord:
+    """Return a warning of this module."""
+    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, None, None)
 
 
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}

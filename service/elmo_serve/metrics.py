@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
+
+from elmo_serve import logs
 
 _SECONDS = (1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SENTENCES = tuple(2.0**power for power in range(11))  # 1 to 1,024
@@ -53,6 +55,7 @@ class Metrics:
         self._declare_workers()
         self._declare_watched()
         self._declare_jobs()
+        self.registry.register(_LogLines())
 
     def snapshot(self) -> Collector:
         """Read the watched gauges now; the other metrics are read by the collector's thread."""
@@ -202,6 +205,12 @@ class ModelMetrics:
         self.token_cache_misses = metrics.token_cache_misses.labels(model)
         self.cancelled_queued = metrics.cancelled_sentences.labels(model, "queued")
         self.cancelled_running = metrics.cancelled_sentences.labels(model, "running")
+
+
+class _LogLines(Collector):
+    def collect(self) -> Iterator[Metric]:
+        meaning = "Log lines of the front process that nobody read in time."
+        yield CounterMetricFamily("elmo_log_lines_dropped", meaning, logs.lines_dropped())
 
 
 class _WithoutTimes(Collector):

@@ -150,8 +150,6 @@ class RunnerSettings:
     gate_cache_bytes: int
     threads: int
     warm_up_tokens: int
-    log_level: str
-    log_format: str
     word_vectors: str = ""
     softmax: str = ""
     softmax_words: int | None = None

@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from elmo_serve import logs
 from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, map_descriptor
 
 _EXIT_GRACE_SECONDS = 5.0
@@ -287,7 +289,7 @@ class ChildProcess:
             end, child_end = map(sockets.enter_context, socket.socketpair())
             process = multiprocessing.get_context("spawn").Process(
                 target=_child_main,
-                args=(child_end, self._niceness, self._main, self._arguments),
+                args=(child_end, self._niceness, logs.configured(), self._main, self._arguments),
                 name=self._name,
                 daemon=True,
             )
@@ -388,10 +390,13 @@ def _start(process: SpawnProcess, niceness: int) -> None:
 def _child_main(
     end: socket.socket,
     niceness: int,
+    log: tuple[str, str] | None,
     main: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
     _end_with_parent()
+    if log is not None:
+        logs.configure(*log)
     # Ctrl-C and a process manager's SIGTERM may reach the whole group. The server decides when its
     # children end, by closing their channels.
     for number in _OF_THE_GROUP:
@@ -399,8 +404,15 @@ def _child_main(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_THE_GROUP)
     if niceness:  # the server may not have come to it yet
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    try:
         main(Parent(end), *arguments)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the server has closed the channel
+    except Exception:  # multiprocessing would write it to a pipe that nobody may read
+        _log.exception("a child process failed")
+        sys.exit(1)
+    finally:
+        logging.shutdown()
 
 
 def _end_with_parent() -> None:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from elmo_serve import logs
 from elmo_serve.settings import Settings
 from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.workers import devices
@@ -64,8 +63,6 @@ def worker_specs(
             gate_cache_bytes=settings.gate_cache_bytes,
             threads=max(1, hardware.cores // cpu_workers) if name == "cpu" else 1,
             warm_up_tokens=settings.batch_tokens(name),
-            log_level=settings.log_level,
-            log_format=settings.log_format,
             word_vectors=str(settings.word_vectors or ""),
             softmax=str((is_first and settings.softmax) or ""),
             softmax_words=settings.softmax_words,
@@ -100,7 +97,6 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     # torch, in the worker's process only.
     from elmo_serve.workers import model_loading, model_worker  # noqa: PLC0415
 
-    logs.configure(settings.log_level, settings.log_format)
     runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
     if runner is None:

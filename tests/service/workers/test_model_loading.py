@@ -15,7 +15,7 @@ from tests.support.checkpoints import write_pair
 
 
 def settings(folder: Path) -> RunnerSettings:
-    return RunnerSettings(str(folder), "cpu", "float32", 100, 1_000_000, 1, 512, "info", "text")
+    return RunnerSettings(str(folder), "cpu", "float32", 100, 1_000_000, 1, 512)
 
 
 def test_a_model_whose_vectors_differ_is_not_served(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class Front:
         self.segments = SharedMemoryPool()
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
         self.ended: asyncio.Queue[str] = asyncio.Queue()
-        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
+        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64)
         self.worker = worker_process(settings, self.segments)
 
     def batch(self, number: int, width: int) -> tuple[Batch, Bytes]:
@@ -133,7 +133,7 @@ class Parent:
     def send(self, message):
         print(type(message).__name__, message.reason)
 
-values = ("nowhere", "cuda:1", "float32", 0, 0, 1, 64, "error", "text")
+values = ("nowhere", "cuda:1", "float32", 0, 0, 1, 64)
 work(Parent(), RunnerSettings(*values, cuda_slice="MIG-none"))
 print(os.environ["CUDA_VISIBLE_DEVICES"])
 """
