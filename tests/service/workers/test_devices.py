@@ -80,7 +80,6 @@ def test_a_device_that_is_not_here_is_named_with_those_that_are(
     [
         ([], {"ELMO_DEVICES": "cuda:63"}, "ELMO_DEVICES"),
         (["--device", "cuda:63"], {}, "--device"),
-        (["--devices", "cuda:63"], {}, "--device"),  # the former spelling
     ],
 )
 def test_a_server_for_an_absent_device_ends_with_one_line(
