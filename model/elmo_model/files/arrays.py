@@ -35,11 +35,20 @@ class WordList:
 
     @classmethod
     def open(cls, text: Path, ends: Path) -> Self:
-        """Map the arrays of two files into memory. Raises OSError, ValueError and EOFError."""
+        """Map the arrays of two files into memory.
+
+        Raises OSError, EOFError, and ValueError for a text that is not these words in UTF-8.
+        """
         found = np.empty(0, np.uint8)
         if text.stat().st_size:  # a file of no bytes cannot be mapped
             found = np.asarray(np.memmap(text, np.uint8, "r"))
-        return cls(found, np.asarray(np.load(ends, mmap_mode="r", allow_pickle=False)))
+        lengths = np.asarray(np.load(ends, mmap_mode="r", allow_pickle=False))
+        if lengths.dtype != np.uint64 or lengths.ndim != 1 or (lengths[1:] < lengths[:-1]).any():
+            raise ValueError("the ends of the words do not ascend")
+        if (int(lengths[-1]) if len(lengths) else 0) != len(found):
+            raise ValueError("the words end before or behind their text")
+        found.tobytes().decode("utf-8", "surrogatepass")
+        return cls(found, lengths)
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Self:

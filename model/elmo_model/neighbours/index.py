@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import AVERAGE, Part, word_matrix
-from elmo_model.neighbours.search import Ids, Search
+from elmo_model.neighbours.search import FlatSearch, Ids
 
 CANDIDATES: Final = 200
 """Tokens of each searched layer whose cosines are computed exactly. More of them find more of the
@@ -53,7 +53,7 @@ class NeighbourIndex:
     centre: NDArray[np.float32]
     parts: Sequence[Part]
     frequent: NDArray[np.uint32]
-    by_word: Search
+    by_word: FlatSearch
 
     def uses(
         self,

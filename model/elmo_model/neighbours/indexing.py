@@ -9,7 +9,7 @@ from elmo_model.inference.choice import Network
 from elmo_model.neighbours.centre import centre_of
 from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
-from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter, refuse_foreign
+from elmo_model.neighbours.writer import IndexWriter, PartWriter, refuse_foreign
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
 
@@ -31,16 +31,13 @@ def index_text(
     manifest: Manifest,
     batch_tokens: int,
     on_step: OnStep = ignore,
-    *,
-    graph_from: int | None = GRAPH_FROM,
 ) -> Indexed:
     """Write the index of a text to a folder, or continue it.
 
     The folder is missing or empty, or a run with the same arguments has begun it. `manifest` is
     the description of the index, without parts. The network computes batches of at most
     `batch_tokens` tokens, boundaries included. `on_step` is told the tokens that are indexed and
-    all tokens, estimated from the bytes, and how far the graphs of a part are. `graph_from` is that
-    of `IndexWriter`.
+    all tokens, estimated from the bytes.
 
     Raises IndexFolderError for a folder with something else in it or an index of another text,
     model or tokenizer, and for a text without a token; TextError for a line that cannot be read,
@@ -51,11 +48,11 @@ def index_text(
         refuse_foreign(folder)  # before a lock is left in it
     with only_writer(folder, IndexFolderError(f"another process writes the index in {folder}")):
         if (folder / FILE).exists():
-            writer = IndexWriter.resume(folder, graph_from)
+            writer = IndexWriter.resume(folder)
             _check(folder, writer.manifest, manifest)
         else:
             centre = centre_of(network, batch_tokens).layers
-            writer = IndexWriter.begin(folder, manifest, centre, graph_from)
+            writer = IndexWriter.begin(folder, manifest, centre)
         resumed = writer.manifest.tokens
         try:
             _add_parts(network, text, writer, batch_tokens, size, on_step)
@@ -90,7 +87,7 @@ def _add_parts(
         for tokens in _embed(network, part, new, batch_tokens):
             done += tokens
             on_step("Indexing", done, total)
-        writer.add(new, part.lines, part.digest, on_step)
+        writer.add(new, part.lines, part.digest)
 
 
 def _embed(

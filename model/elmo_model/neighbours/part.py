@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.files.arrays import WordList
-from elmo_model.neighbours.search import Ids, Search
+from elmo_model.neighbours.search import FlatSearch, Ids
 
 MAX_WORDS: Final = 100_000
 """Words that are searched by their token layer: of a million tokens these are all. More words take
@@ -74,7 +74,7 @@ class Part:
     postings: Postings
     sentence_starts: NDArray[np.uint64]
     layers: Sequence[NDArray[np.float16]]
-    searches: Mapping[str, Search]
+    searches: Mapping[str, FlatSearch]
 
     @property
     def tokens(self) -> int:

@@ -1,7 +1,7 @@
 """An index of uses as a folder: its manifest, its centre, its parts and its frequent words.
 
 index.json             the manifest; `centre.npy` is float32 (L + 1, 2P)
-words/                 the frequent words: `numbers.npy` and `vectors.npy`, or a graph of these
+words/                 the frequent words: `numbers.npy` and `vectors.npy`
 part-00000/            a part, a folder of arrays, which processes share through the page cache:
 
 words.bin              the UTF-8 of the words that the part has first; `word_ends.npy` their ends
@@ -12,35 +12,31 @@ postings_starts.npy    uint32 (W' + 1,), where the tokens of each start in the n
 postings_tokens.npy    uint32 (N,), the tokens of the first of them, of the second one, ...
 sentence_starts.npy    uint64 (S + 1,), the first token of each sentence, and N
 1.npy, 2.npy           float16 (N, 2P), one for each layer above 0
-average.npy            float16 (N, 2P), the mean of all layers, where there are no graphs
-1.usearch              graphs to search a large part by: one a layer, and average.usearch
+average.npy            float16 (N, 2P), the mean of all layers
 """
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.files.arrays import WordList
-from elmo_model.files.system_calls import usable_cores
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
-from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
+from elmo_model.neighbours.search import FlatSearch
 from elmo_model.neighbours.text import IndexFolderError, PartFacts
-from elmo_model.steps import OnStep, ignore
 
 CENTRE: Final = "centre.npy"
 WORDS: Final = "words"
 
 _POSTINGS: Final = ("words", "starts", "tokens")
-_STEP_SECONDS: Final = 0.2  # between two reports of how far the graphs are
-_NO_ARRAY: Final = (OSError, ValueError, EOFError)
+_NO_ARRAY: Final = (OSError, ValueError, EOFError, SyntaxError, TokenError)
+"""What numpy raises for a damaged header, which it evaluates as Python."""
 
 
 def part_folder(folder: Path, number: int) -> Path:
@@ -66,8 +62,8 @@ def open_index(folder: Path) -> NeighbourIndex:
         manifest,
         read_centre(folder, manifest),
         tuple(parts),
-        array(words / "numbers.npy"),
-        open_search(words, "vectors", manifest.words),
+        array(words / "numbers.npy", np.uint32, 1),
+        FlatSearch(array(words / "vectors.npy", np.float16, 2, manifest.dimension)),
     )
 
 
@@ -84,7 +80,7 @@ def open_parts(folder: Path, manifest: Manifest) -> list[Part]:
     parts, first_word = [], 0
     for number, facts in enumerate(manifest.parts):
         own = part_folder(folder, number)
-        part = open_part(own, facts.files, first_word, manifest.layers)
+        part = open_part(own, facts.files, first_word, manifest)
         if (part.tokens, len(part.words)) != (facts.tokens, facts.words):
             raise IndexFolderError(f"{own}: is of other tokens than its manifest says")
         parts.append(part)
@@ -95,16 +91,16 @@ def open_parts(folder: Path, manifest: Manifest) -> list[Part]:
 def read_centre(folder: Path, manifest: Manifest) -> NDArray[np.float32]:
     """Return the centre (L + 1, 2P). Raises IndexFolderError where it is missing or damaged."""
     path = folder / CENTRE
-    centre = np.asarray(array(path))
-    if centre.shape != (manifest.layers, manifest.dimension) or centre.dtype != np.float32:
+    centre = array(path, np.float32, 2, manifest.dimension)
+    if len(centre) != manifest.layers:
         raise IndexFolderError(f"{path}: has the shape {centre.shape}: it is damaged")
     return centre
 
 
-def save_part(part: Part, folder: Path, *, graphs: bool = False, on_step: OnStep = ignore) -> None:
+def save_part(part: Part, folder: Path) -> None:
     """Write all of a part but the vectors, which are in files of the folder already.
 
-    `graphs` adds a graph for each search, `on_step` is told how far they are. Raises OSError.
+    Raises OSError.
     """
     (folder / "words.bin").write_bytes(part.words.text.tobytes())
     np.save(folder / "word_ends.npy", part.words.ends)
@@ -112,36 +108,6 @@ def save_part(part: Part, folder: Path, *, graphs: bool = False, on_step: OnStep
     for name in _POSTINGS:
         np.save(folder / f"postings_{name}.npy", getattr(part.postings, name))
     np.save(folder / "sentence_starts.npy", part.sentence_starts)
-    if graphs:
-        _save_graphs(folder, list(part.searches), on_step)
-        (folder / f"{AVERAGE}.npy").unlink()  # only searched
-
-
-def _save_graphs(folder: Path, names: Sequence[str], on_step: OnStep) -> None:
-    """Write a graph for each array of vectors: each in one thread, all at the same time.
-
-    Ctrl-C ends all of them.
-    """
-    vectors = {name: array(folder / f"{name}.npy") for name in names}
-    total, is_over = sum(map(len, vectors.values())), Event()
-    added: list[int] = []
-
-    def count(number: int) -> None:
-        if is_over.is_set():
-            raise InterruptedError
-        added.append(number)
-
-    with ThreadPoolExecutor(usable_cores()) as threads:
-        graphs = [
-            threads.submit(build, vectors[name], folder / f"{name}{GRAPH}", count) for name in names
-        ]
-        try:
-            while wait(graphs, _STEP_SECONDS).not_done:
-                on_step("Building graphs", sum(added), total, "vectors")
-        finally:
-            is_over.set()
-    for graph in graphs:
-        graph.result()
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -161,11 +127,11 @@ def check(folder: Path, files: Mapping[str, int]) -> None:
             raise IndexFolderError(f"{path}: has {found:,} bytes, expected {size:,}: it is damaged")
 
 
-def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: int) -> Part:
-    """Open a part of an index for L + 1 `layers`; its words are numbered from `first_word`.
+def open_part(folder: Path, files: Mapping[str, int], first_word: int, manifest: Manifest) -> Part:
+    """Open a part of the index of a manifest; its words are numbered from `first_word`.
 
-    `files` has the size of each file. Raises IndexFolderError for a file that is missing or of
-    another size.
+    `files` has the size of each file. Raises IndexFolderError for a file that is missing, of
+    another size, or no array of its type and shape.
     """
     check(folder, files)
     if "words.bin" not in files:
@@ -173,32 +139,35 @@ def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: i
     try:
         words = WordList.open(folder / "words.bin", folder / "word_ends.npy")
     except _NO_ARRAY as error:
-        raise IndexFolderError(f"{folder / 'word_ends.npy'}: is no array: {error}") from error
-    names = list(map(str, range(1, layers)))
+        raise IndexFolderError(f"{folder}: words.bin or word_ends.npy: {error}") from error
+    tokens, width = array(folder / "token_words.npy", np.uint32, 1), manifest.dimension
+    names = [*map(str, range(1, manifest.layers)), AVERAGE]
+    vectors = {name: array(folder / f"{name}.npy", np.float16, 2, width) for name in names}
+    if any(len(each) != len(tokens) for each in vectors.values()):
+        raise IndexFolderError(f"{folder}: has layers of different lengths: it is damaged")
     return Part(
         first_word,
         words,
-        array(folder / "word_vectors.npy"),
-        array(folder / "token_words.npy"),
-        Postings(*(array(folder / f"postings_{name}.npy") for name in _POSTINGS)),
-        array(folder / "sentence_starts.npy"),
-        [array(folder / f"{name}.npy") for name in names],
-        {name: open_search(folder, name, files) for name in (*names, AVERAGE)},
+        array(folder / "word_vectors.npy", np.float16, 2, width),
+        tokens,
+        Postings(*(array(folder / f"postings_{name}.npy", np.uint32, 1) for name in _POSTINGS)),
+        array(folder / "sentence_starts.npy", np.uint64, 1),
+        [vectors[name] for name in names[:-1]],
+        {name: FlatSearch(each) for name, each in vectors.items()},
     )
 
 
-def open_search(folder: Path, name: str, files: Mapping[str, int]) -> Search:
-    """Open the search of a name: its graph if it has one, else its array."""
-    if f"{name}{GRAPH}" in files:
-        return GraphSearch.open(folder / f"{name}{GRAPH}")
-    return FlatSearch(array(folder / f"{name}.npy"))
+def array(path: Path, dtype: type[np.generic], axes: int, width: int | None = None) -> NDArray[Any]:
+    """Map an array of this type, number of axes and width into memory.
 
-
-def array(path: Path) -> NDArray[Any]:
-    """Map the array of a file into memory. Raises IndexFolderError for another file."""
+    Raises IndexFolderError for a file that holds another one.
+    """
     try:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     except _NO_ARRAY as error:
         raise IndexFolderError(f"{path}: is no array: {error}") from error
     found: NDArray[Any] = np.asarray(mapped)  # over the same memory; much faster in small parts
+    if (found.dtype, found.ndim) != (dtype, axes) or width not in (None, found.shape[-1]):
+        fault = f"has the type {found.dtype} and the shape {found.shape}"
+        raise IndexFolderError(f"{path}: {fault}: it is damaged")
     return found

@@ -23,14 +23,9 @@ from elmo_model.neighbours.part import (
     word_matrix,
     word_numbers,
 )
-from elmo_model.neighbours.search import GRAPH, FlatSearch, build
+from elmo_model.neighbours.search import FlatSearch
 from elmo_model.neighbours.store import CENTRE, WORDS, part_folder
 from elmo_model.neighbours.text import IndexFolderError, PartFacts
-from elmo_model.steps import OnStep, ignore
-
-GRAPH_FROM: Final = 16_384
-"""Vectors from which a search gets a graph. An exact search among fewer takes 2 ms at the most for
-a width of 384; a graph takes half a millisecond, and seconds to build."""
 
 _TEMPORARY: Final = ".part-"
 """How the name of a folder that is being written begins."""
@@ -101,10 +96,7 @@ class PartWriter:
 
 
 class IndexWriter:
-    """Adds parts to the index in a folder. The manifest counts those that are on the disk.
-
-    Searches among at least `graph_from` vectors get a graph; None: none does.
-    """
+    """Adds parts to the index in a folder. The manifest counts those that are on the disk."""
 
     def __init__(
         self,
@@ -112,10 +104,8 @@ class IndexWriter:
         manifest: Manifest,
         centre: NDArray[np.float32],
         words: dict[str, int],
-        graph_from: int | None,
     ) -> None:
         self._folder = folder
-        self._graph_from = graph_from
         self._centre = centre
         self._words = words
         self.manifest = manifest
@@ -126,7 +116,6 @@ class IndexWriter:
         folder: Path,
         manifest: Manifest,
         centre: NDArray[np.float32],
-        graph_from: int | None = GRAPH_FROM,
     ) -> Self:
         """Begin an index in a folder that is made where it is missing.
 
@@ -137,10 +126,10 @@ class IndexWriter:
         with atomic_files.open_replacing(folder / CENTRE) as file:
             np.save(file, centre)
         manifest.write(folder)
-        return cls(folder, manifest, centre, {}, graph_from)
+        return cls(folder, manifest, centre, {})
 
     @classmethod
-    def resume(cls, folder: Path, graph_from: int | None = GRAPH_FROM) -> Self:
+    def resume(cls, folder: Path) -> Self:
         """Continue an index. Raises IndexFolderError where it is none or is damaged."""
         manifest = Manifest.read(folder)
         for path in filter(_is_leftover, folder.iterdir()):
@@ -152,7 +141,7 @@ class IndexWriter:
         for part in store.open_parts(folder, manifest):
             for row in range(len(part.words)):
                 words[part.words[row]] = part.first_word + row
-        return cls(folder, manifest, store.read_centre(folder, manifest), words, graph_from)
+        return cls(folder, manifest, store.read_centre(folder, manifest), words)
 
     def new_part(self, sentences: Sequence[Sequence[str]]) -> PartWriter:
         """Begin the next part, of some sentences, in a temporary folder. Raises OSError."""
@@ -160,15 +149,15 @@ class IndexWriter:
         temporary.mkdir()
         return PartWriter(sentences, self._centre, self._words, temporary)
 
-    def add(self, new: PartWriter, lines: int, digest: str, on_step: OnStep = ignore) -> None:
-        """Add a part whose sentences are all written; `on_step` is told how far its graphs are.
+    def add(self, new: PartWriter, lines: int, digest: str) -> None:
+        """Add a part whose sentences are all written.
 
         `lines` and `digest` are those of the text of the part, see `PartFacts`. Raises OSError;
         then the index is as it was.
         """
         assert new.folder is not None, "`new_part` has made it"
         part = new.finish()
-        store.save_part(part, new.folder, graphs=self._has_graph(part.tokens), on_step=on_step)
+        store.save_part(part, new.folder)
         target = part_folder(self._folder, len(self.manifest.parts))
         shutil.rmtree(target, ignore_errors=True)  # of a writer killed before the manifest
         files = store.sizes(new.folder)
@@ -185,18 +174,11 @@ class IndexWriter:
         temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         temporary.mkdir()
         np.save(temporary / "numbers.npy", numbers)
-        vectors = word_matrix(parts, numbers)
-        if self._has_graph(len(numbers)):
-            build(vectors, temporary / f"vectors{GRAPH}")
-        else:
-            np.save(temporary / "vectors.npy", vectors)
+        np.save(temporary / "vectors.npy", word_matrix(parts, numbers))
         shutil.rmtree(self._folder / WORDS, ignore_errors=True)
         files = store.sizes(temporary)
         atomic_files.publish(temporary, self._folder / WORDS)
         self._keep(replace(self.manifest, words=files))
-
-    def _has_graph(self, vectors: int) -> bool:
-        return self._graph_from is not None and vectors >= self._graph_from
 
     def _keep(self, manifest: Manifest) -> None:
         manifest.write(self._folder)

@@ -187,8 +187,7 @@ async def embed_uses(
             part = PartWriter(text, info.centre.layers, {})
             await _embed(queue, text, part, on_tokens)
             return index_of_part(manifest, info.centre.layers, part.finish())
-        # Graphs would take minutes of processor time from the workers.
-        index = IndexWriter.begin(folder, manifest, info.centre.layers, graph_from=None)
+        index = IndexWriter.begin(folder, manifest, info.centre.layers)
         new = await asyncio.to_thread(index.new_part, text)
         await _embed(queue, text, new, on_tokens)
         return await asyncio.to_thread(_keep, index, new, folder, cached_folder(cache, info))

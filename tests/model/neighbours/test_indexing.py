@@ -1,4 +1,4 @@
-"""A text becomes an index: graphs where it is large, one writer at a time."""
+"""A text becomes an index: found again by exact search, one writer at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -15,9 +15,7 @@ import pytest
 import torch
 
 from elmo_model.files.locks import locked_file
-from elmo_model.neighbours import store
 from elmo_model.neighbours.indexing import index_text
-from elmo_model.neighbours.search import GraphSearch
 from elmo_model.neighbours.store import open_index
 from elmo_model.neighbours.text import IndexFolderError, TextParts
 from elmo_model.text.tokenizers import tokenizer
@@ -41,7 +39,7 @@ def write(path: Path, sentences: int) -> Path:
     return path
 
 
-def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
+def test_the_nearest_of_a_text_are_found(tmp_path: Path) -> None:
     text = write(tmp_path / "made up", 40)
     parts = TextParts(text, tokenizer("whitespace"), 1_000_000)
     seen: list[tuple[int, int]] = []
@@ -50,15 +48,10 @@ def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
         if name == "Indexing":
             seen.append((done, total))
 
-    index_text(
-        *(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000), on_step, graph_from=500
-    )
+    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000, on_step)
 
     found = open_index(tmp_path / "index")
-    (part,) = found.parts
-    assert {type(search) for search in part.searches.values()} == {GraphSearch}
     assert seen[-1] == (found.info.tokens, found.info.tokens)
-    assert not (tmp_path / "index" / "part-00000" / "average.npy").exists()
     query = made_up([["word"]], seed=99)[0][:, 0]
     tokens = np.arange(found.info.tokens)
     for shares in [(0, 1, 0), (0, 0, 1), (1 / 3, 1 / 3, 1 / 3)]:
@@ -66,26 +59,7 @@ def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
         uses = found.uses(query, shares, 100)
         cosines = np.unique([use.cosine for use in uses])[::-1]
         near = np.abs(exact[:, np.newaxis] - cosines).min(axis=1)
-        assert (near < 1e-6).mean() >= 0.9
-
-
-def test_ctrl_c_ends_the_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = TextParts(write(tmp_path / "made up", 40), tokenizer("whitespace"), 1_000_000)
-
-    def endless(_vectors: object, _path: Path, on_added: Callable[[int], None]) -> None:
-        while True:
-            on_added(1)
-
-    def on_step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
-        if name == "Building graphs":
-            assert (done > 0, total, unit) == (True, 3 * 800, "vectors")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(store, "build", endless)
-    with pytest.raises(KeyboardInterrupt):
-        index_text(
-            *(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000), on_step, graph_from=500
-        )
+        assert (near < 1e-6).all()
 
 
 def test_only_one_process_writes(tmp_path: Path) -> None:

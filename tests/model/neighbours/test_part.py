@@ -9,7 +9,7 @@ from elmo_model.neighbours import store
 from elmo_model.neighbours.part import Postings, most_frequent, word_numbers
 from elmo_model.neighbours.text import IndexFolderError
 from elmo_model.neighbours.writer import PartWriter
-from tests.support.neighbours import LAYERS, WIDTH, centre_of, made_up
+from tests.support.neighbours import LAYERS, WIDTH, centre_of, made_up, manifest_of
 
 SENTENCES = [["a", "b"], [], ["b", "c", "a"]]
 
@@ -127,7 +127,7 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int])
     part = writer.finish()
     store.save_part(part, tmp_path)
 
-    read = store.open_part(tmp_path, store.sizes(tmp_path), len(known), LAYERS)
+    read = store.open_part(tmp_path, store.sizes(tmp_path), len(known), manifest_of())
 
     assert [read.words[row] for row in range(len(read.words))] == [
         word for word in ("a", "b", "\ud800") if word not in known
@@ -145,4 +145,4 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int])
 
 def test_a_manifest_without_the_words_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match=r"the manifest names no words\.bin"):
-        store.open_part(tmp_path, {}, 0, LAYERS)
+        store.open_part(tmp_path, {}, 0, manifest_of())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,35 @@ def test_other_bytes_of_the_same_size_are_no_array(folder: Path) -> None:
     path.write_bytes(b"x" * path.stat().st_size)
 
     with pytest.raises(IndexFolderError, match="is no array"):
+        open_index(folder)
+
+
+@pytest.mark.parametrize("name", ["token_words.npy", "1.npy", "word_vectors.npy", "word_ends.npy"])
+def test_any_byte_of_a_header_may_be_another_one(folder: Path, name: str) -> None:
+    """numpy evaluates a header as Python: its errors are of many kinds."""
+    path = folder / "part-00000" / name
+    data = path.read_bytes()
+    for place in range(128):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with contextlib.suppress(IndexFolderError):
+            open_index(folder)
+
+
+def test_an_array_of_another_type_or_shape_is_named(folder: Path) -> None:
+    for name, dtype in (("1.npy", "<i2"), ("token_words.npy", "<f4"), ("word_ends.npy", "<i8")):
+        path = folder / "part-00000" / name
+        data = path.read_bytes()
+        np.save(path, np.load(path).view(dtype))
+        with pytest.raises(IndexFolderError, match=r"word_ends|damaged"):
+            open_index(folder)
+        path.write_bytes(data)
+
+
+def test_words_that_are_no_utf8_are_found_when_the_index_is_opened(folder: Path) -> None:
+    path = folder / "part-00000" / "words.bin"
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+    with pytest.raises(IndexFolderError, match=r"words\.bin"):
         open_index(folder)
 
 
