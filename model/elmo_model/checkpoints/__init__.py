@@ -7,7 +7,6 @@ from typing import Protocol
 import torch
 
 from elmo_model.checkpoints import (
-    aligned,
     allennlp,
     allennlp_archive,
     bilm_tf,
@@ -41,15 +40,14 @@ class Format(Protocol):
 # The order matters: the first format that recognises a path reads it, and some formats contain
 # the files of others.
 # - `native` comes first: the folder of a training run holds files of other formats as well.
-# - `aligned` is an `allennlp` pair with a matrix, `token-embeddings` one with a third HDF5 file,
-#   `bilm-tf` shares the options file with the pair: all three come before `allennlp`.
+# - `token-embeddings` is an `allennlp` pair with a third HDF5 file, `bilm-tf` shares the options
+#   file with the pair: both come before `allennlp`.
 # - `allennlp-archive` recognises any gzipped tar, so `tf-hub`, whose modules come as such, is
 #   before it. A folder of a trained model may hold an options file, so it is before `allennlp`.
 # - `allennlp` comes last: any options file or HDF5 file is enough for it.
 _IN_ORDER: tuple[Format, ...] = (
     native,
     elmoformanylangs,
-    aligned,
     tf_hub,
     allennlp_archive,
     bilm_tf,

@@ -1,22 +1,27 @@
-"""The published pair of bilm-tf and AllenNLP: `options.json` and `weights.hdf5`."""
+"""The published pair of bilm-tf and AllenNLP: `options.json` and `weights.hdf5`.
+
+Aligned multilingual models add a matrix: `align.pth`, or the only file that ends in `.pth`
+(AllenNLP 0.9, `elmo_token_embedder_multilang.py`; Schuster et al. 2019).
+"""
 
 import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
+from elmo_model.checkpoints import hdf5, layout, options, pickles, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
-from elmo_model.checkpoints.source import Source, in_folder, source_at
+from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 from elmo_model.files.atomic import replacing, write_bytes
 from elmo_model.models.catalogue import options_of_weights
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo
+from elmo_model.network.task import Task
 from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
 
 NAME = "allennlp"
@@ -29,25 +34,46 @@ _OPTIONS = ("options.json", "options262.json")  # the multilingual models share 
 # The names in the cache folder of bio_embeddings, which have no endings.
 _BIO_EMBEDDINGS = ("options_file", "weights_file")
 
+_MATRIX = ".pth"
+# Weights before softmax that select the first biLSTM layer alone, which the authors align. Softmax
+# makes the other two weights exactly zero.
+_FIRST_LAYER = (-9e10, 1.0, -9e10)
+
 _CHUNK = 1 << 20  # bytes that are hashed at once
 
 
 def recognises(path: Path) -> bool:
     """Return whether a file of the pair is at `path`, or in the folder or zip at `path`."""
-    source = source_at(path)
+    source = _source_at(path)
     if source is not None:
         return any(is_options(file) or _is_weights(file) for file in source.files)
-    return hdf5.is_hdf5(path) or is_options(path.name)
+    return hdf5.is_hdf5(path) or is_options(path.name) or is_alignment(path)
+
+
+def is_alignment(path: Path) -> bool:
+    """Return whether `path` is a matrix beside a pair."""
+    if not path.name.endswith(_MATRIX) or not path.is_file() or not pickles.is_pickle(path):
+        return False
+    beside = in_folder(path.parent).files
+    return any(map(is_options, beside)) and any(map(_is_weights, beside))
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the pair at `path`: its folder, its zip, or either file.
+    """Read the pair at `path`: its folder, its zip, or either file; or the matrix beside it.
 
     Options without `char_cnn` describe a word-input model: the dataset `embedding` is its table,
     and the vocabulary in the same folder names the rows. Raises CheckpointError if the pair is
     incomplete or contradicts itself.
     """
-    return _read_pair(find(path))
+    source = _source_at(path)
+    if source is None and path.name.endswith(_MATRIX):
+        return _aligned(_read_pair(find(path.parent)), in_folder(path.parent), path.name)
+    checkpoint = _read_pair(find(path))
+    matrices = [file for file in source.files if file.endswith(_MATRIX)] if source else []
+    if source is None or not matrices:
+        return checkpoint
+    exact = [file for file in matrices if PurePosixPath(file).name == "align.pth"]
+    return _aligned(checkpoint, source, only(source, exact or matrices, "align.pth"))
 
 
 def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
@@ -62,11 +88,33 @@ def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
     return _read_pair(PublishedPair(source, *paths))
 
 
+def _source_at(path: Path) -> Source | None:
+    # torch writes a matrix as a zip
+    return None if path.name.endswith(_MATRIX) and not path.is_dir() else source_at(path)
+
+
 def _read_pair(pair: "PublishedPair") -> Checkpoint:
     described = _options_of(pair)
     with hdf5.datasets(pair.source, pair.weights) as arrays:
         network = network_of(described, arrays, pair.source)
     return Checkpoint(pair.name, NAME, *network)
+
+
+def _aligned(pair: Checkpoint, source: Source, file: str) -> Checkpoint:
+    """Add the matrix that maps vectors into a space that all languages share."""
+    matrix = pickles.read_matrix(source, file)
+    width = pair.config.dimension
+    if tuple(matrix.shape) != (width, width):
+        raise CheckpointError(
+            f"{source.label(file)}: has shape {tuple(matrix.shape)}, expected "
+            f"{(width, width)} by lstm.projection_dim"
+        )
+    tasks: tuple[Task, ...] = ()
+    if pair.config.layers == len(_FIRST_LAYER):
+        text = "The first layer of the biLM alone, which aligned models are used with"
+        tasks = (Task("aligned", _FIRST_LAYER, description=text),)
+    config = replace(pair.config, aligned=True)
+    return replace(pair, config=config, tensors={**pair.tensors, "alignment": matrix}, tasks=tasks)
 
 
 def network_of(
@@ -84,9 +132,8 @@ def network_of(
     else:
         alphabet = vocabulary_of(source, arrays)
         config = options.config_of(described, arrays.shapes, alphabet.word_count)
-    origin = f"in {described.label}"
-    tensors = layout.decode(arrays, config, origin)
-    layout.refuse_unexpected(arrays, config, origin, {layout.WORDS})
+    stored, origin = layout.entries(config), described.label
+    tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=[layout.WORDS])
     return config, alphabet, tensors
 
 
@@ -195,61 +242,44 @@ class PublishedPair:
         return prefix if prefix and is_options(self.options) else self.source.name
 
 
-def find(path: Path) -> PublishedPair:
-    """Return the pair at `path`. Raises CheckpointError if there is none, or more than one."""
-    source = source_at(path)
-    if source is not None:
-        return pair_in(source)
-    beside = in_folder(path.parent)
-    if is_options(path.name):
-        prefix = _prefix(path.name)
-        same_prefix = [file for file in beside.files if file.startswith(prefix)]
-        return PublishedPair(beside, path.name, _weights_among(beside, same_prefix))
-    # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
-    partner = path.name.partition("weights")[0] + "options.json"
-    if "weights" in path.name and partner in beside.files:
-        return PublishedPair(beside, partner, path.name)
-    named = _options_among(beside, beside.files) if any(map(is_options, beside.files)) else ""
-    return PublishedPair(beside, named, path.name)
+def find(path: Path, without: str = "") -> PublishedPair:
+    """Return the pair at `path`: in a folder or zip, or beside one file of the two.
+
+    A file of the folder or zip may be left out. Raises CheckpointError if there is none, or more
+    than one.
+    """
+    source = source_at(path) or in_folder(path.parent)
+    files = [file for file in source.files if file != without]
+    named = "" if source.path == path else path.name
+    found, weights = list(filter(is_options, files)), list(filter(_is_weights, files))
+    if is_options(named):
+        found, weights = [named], [file for file in weights if file.startswith(_prefix(named))]
+    elif named and named != without:
+        # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
+        partner = named.partition("weights")[0] + "options.json"
+        is_partner = "weights" in named and partner in files
+        found, weights = [partner] if is_partner else found, [named]
+    options_file = "" if weights and not found else _options_among(source, found)
+    return PublishedPair(source, options_file, _weights_among(source, weights))
 
 
 def options_in(source: Source) -> str:
     """Return the one options file of a source."""
-    return _options_among(source, source.files)
+    return _options_among(source, list(filter(is_options, source.files)))
 
 
-def pair_in(source: Source, without: str | None = None) -> PublishedPair:
-    """Return the pair among the files of a source, one of which may be left out."""
-    files = [file for file in source.files if file != without]
-    alone = any(map(_is_weights, files)) and not any(map(is_options, files))
-    named = "" if alone else _options_among(source, files)
-    return PublishedPair(source, named, _weights_among(source, files))
-
-
-def _options_among(source: Source, files: Sequence[str]) -> str:
-    found = [file for file in files if is_options(file)]
+def _options_among(source: Source, found: Sequence[str]) -> str:
     exact = [file for file in found if PurePosixPath(file).name == "options.json"]
-    return _only(source, exact or found, "options.json")
+    return only(source, exact or found, "options.json")
 
 
-def _weights_among(source: Source, files: Sequence[str]) -> str:
+def _weights_among(source: Source, found: Sequence[str]) -> str:
     """Return `weights.hdf5`, or `model.hdf5` (NLPL), or the only `*weights.hdf5` or `*.hdf5`."""
-    found = [file for file in files if _is_weights(file)]
     for name in "weights.hdf5", "model.hdf5":
         if exact := [file for file in found if PurePosixPath(file).name == name]:
-            return _only(source, exact, name)
+            return only(source, exact, name)
     ending = [file for file in found if file.endswith("weights.hdf5")]
-    return _only(source, ending or found, "weights.hdf5 or model.hdf5")
-
-
-def _only(source: Source, found: Sequence[str], wanted: str) -> str:
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise CheckpointError(f"{source.path}: holds no {wanted}, expected it with the other file")
-    raise CheckpointError(
-        f"{source.path}: holds {', '.join(found[:5])}, expected one {wanted}: name the file itself"
-    )
+    return only(source, ending or found, "weights.hdf5 or model.hdf5")
 
 
 def is_options(file: str) -> bool:

@@ -6,18 +6,19 @@ the folder. Without one, those of the published models are assumed.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from torch import Tensor
-
-from elmo_model.checkpoints import allennlp, options, pickles
+from elmo_model.checkpoints import allennlp, layout, options, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, is_tar, json_object, only, tarred
-from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
-from elmo_model.network.config import ElmoConfig
+from elmo_model.checkpoints.state_dict import (
+    arrays_of,
+    bilm_entries,
+    char_cnn_entries,
+    projection_entries,
+)
+from elmo_model.network.config import CharCNNConfig, ElmoConfig
 from elmo_model.network.task import Task
 from elmo_model.text.alphabets import Utf8Alphabet
 
@@ -44,61 +45,54 @@ def recognises(path: Path) -> bool:
         files = in_folder(path).files
         has_pair = any(name.endswith(".hdf5") for name in files)
         return any(name in files for name in (_WEIGHTS[:2] if has_pair else _WEIGHTS))
-    return is_tar(path) or pickles.is_pickle(path)
+    return is_tar(path) or (pickles.is_pickle(path) and not allennlp.is_alignment(path))
 
 
 def read(path: Path) -> Checkpoint:
     """Read the one ELMo of the model at `path`. Raises CheckpointError for none or several."""
     source, file, name = _open(path)
-    label = source.label(file)
-    state = pickles.read_state(source, file)
-    prefix = _prefix(label, state)
+    arrays = arrays_of(source.label(file), pickles.read_state(source, file))
+    prefix = _prefix(arrays)
     training = _training(source)
-    config, origin, notes = _configuration(source, label, training, state, prefix)
-    tensors = _decode(label, state, origin, prefix, config)
-    tasks = _tasks(Stored(label, state, origin, prefix), state, prefix, config.layers, name)
-    if training.get("do_layer_norm", False):
-        tasks = tuple(replace(task, layer_norm=True) for task in tasks)
+    described = _options(source, training)
+    notes: tuple[str, ...] = ()
+    origin = described.label if described else "the other tensors"
+    if described is None:
+        notes = (f"{arrays.label}: holds no options file; {options.ASSUMED}",)
+        described = options.of_shapes(arrays, _names(prefix))
+    config = options.config_of(described, _PROJECTIONS)
     assert config.char_cnn is not None, "options with characters"
     alphabet = Utf8Alphabet(config.char_cnn.max_characters)
+    stored = _stored(prefix, config, config.char_cnn)
+    parts = (prefix + _EMBEDDER, prefix + _STACKS)
+    others = [each for each in arrays.shapes if not each.startswith(parts)]
+    tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=others)
+    has_norm = bool(training.get("do_layer_norm", False))
+    tasks = tuple(_tasks(arrays, prefix, config.layers, name, has_norm))
     return Checkpoint(name, NAME, config, alphabet, tensors, tasks, notes)
 
 
-def _configuration(
-    source: Source,
-    label: str,
-    training: Mapping[str, Any],
-    state: Mapping[str, Tensor],
-    prefix: str,
-) -> tuple[ElmoConfig, str, tuple[str, ...]]:
-    """Return the configuration, its place for messages, and notes on assumed values."""
-    described = _options(source, training)
-    if described is not None:
-        return options.config_of(described, _PROJECTIONS), described.label, ()
-    note = f"{label}: holds no options file; {options.ASSUMED}"
-    described = _options_of_shapes(label, state, prefix)
-    return options.config_of(described, _PROJECTIONS), "the other tensors", (note,)
+def _names(prefix: str) -> options.Names:
+    embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
+    return options.Names(
+        table=prefix + _TABLE,
+        convolution=f"{embedder}char_conv_{{}}.weight",
+        highway=f"{embedder}_highways._layers.{{}}.weight",
+        projection=f"{embedder}_projection.weight",
+        bias=f"{stacks}forward_layer_{{}}.state_linearity.bias",
+        is_torch=True,
+    )
 
 
-def _decode(
-    label: str, state: Mapping[str, Tensor], origin: str, prefix: str, config: ElmoConfig
-) -> dict[str, Tensor]:
-    """Return the tensors of the biLM with the names of `Elmo.state_dict`."""
-    cnn = config.char_cnn
-    assert cnn is not None, "options with characters"
-    embedder = Stored(label, state, origin, prefix + _EMBEDDER)
-    stacks = Stored(label, state, origin, prefix + _STACKS)
-    ours = "token_embedder.char_cnn"
-    table = embedder.take("_char_embedding_weights", cnn.characters, cnn.embedding)
-    tensors: dict[str, Tensor] = {
-        f"{ours}.characters": table,
-        **char_cnn_of(embedder, cnn, "char_conv_{}", "_highways._layers.{}"),
-        **projection_of(embedder, "_projection", ours, config),
-        **bilm_of(stacks, config.lstm),
-    }
-    embedder.refuse_more()
-    stacks.refuse_more()
-    return tensors
+def _stored(prefix: str, config: ElmoConfig, cnn: CharCNNConfig) -> Iterator[layout.StoredArray]:
+    """Yield all tensors of AllenNLP's biLM."""
+    embedder, ours = prefix + _EMBEDDER, "token_embedder.char_cnn"
+    yield layout.StoredArray(prefix + _TABLE, (f"{ours}.characters",), layout.PLAIN)
+    yield from char_cnn_entries(
+        cnn, f"{embedder}char_conv_{{}}", f"{embedder}_highways._layers.{{}}"
+    )
+    yield from projection_entries(f"{embedder}_projection", ours)
+    yield from bilm_entries(config.lstm, prefix + _STACKS)
 
 
 # The files.
@@ -138,62 +132,36 @@ def _named(file: str, parent: Path) -> str:
 # The state dict.
 
 
-def _prefix(label: str, state: Mapping[str, Tensor]) -> str:
+def _prefix(arrays: layout.Arrays) -> str:
     """Return the prefix of the names that belong to the ELMo, which depends on the model."""
-    found = sorted(name.removesuffix(_TABLE) for name in state if name.endswith(_TABLE))
+    found = sorted(name.removesuffix(_TABLE) for name in arrays.shapes if name.endswith(_TABLE))
     if len(found) != 1:
         has = f"{len(found)} ELMos: {', '.join(found[:5])}" if found else "no ELMo"
-        raise CheckpointError(f"{label}: holds {has}, expected one name that ends in {_TABLE}")
+        raise CheckpointError(
+            f"{arrays.label}: holds {has}, expected one name that ends in {_TABLE}"
+        )
     return found[0]
 
 
-def _options_of_shapes(label: str, state: Mapping[str, Tensor], prefix: str) -> options.OptionsFile:
-    """Return the options file that these tensors would have."""
-    embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    arrays = Arrays(label, shapes, lambda name: state[name].numpy())
-    characters, embedding = arrays.sizes(prefix + _TABLE, 2)
-    if characters != Utf8Alphabet.size:
-        raise CheckpointError(
-            f"{label}: {prefix + _TABLE} has {characters} rows, expected {Utf8Alphabet.size}"
-        )
-    convolution = embedder + "char_conv_{}.weight"
-    filters = [arrays.sizes(convolution.format(i), 3) for i in range(arrays.count(convolution))]
-    projection, cell = arrays.sizes(f"{stacks}forward_layer_0.state_projection.weight", 2)
-    return options.assumed(
-        label,
-        embedding=embedding,
-        filters=[(span, count) for count, _, span in filters],
-        highways=arrays.count(embedder + "_highways._layers.{}.weight"),
-        layers=arrays.count(stacks + "forward_layer_{}.input_linearity.weight"),
-        cell=cell,
-        projection=projection,
-    )
-
-
 def _tasks(
-    stored: Stored, state: Mapping[str, Tensor], prefix: str, layers: int, name: str
-) -> tuple[Task, ...]:
-    """Return the scalar mixes of the model in order, named after it."""
-    numbers = 0
-    while f"{prefix}scalar_mix_{numbers}.gamma" in state:
-        numbers += 1
+    arrays: layout.Arrays, prefix: str, layers: int, name: str, layer_norm: bool
+) -> Iterator[Task]:
+    """Yield the scalar mixes of the model in order, named after it."""
+    numbers = arrays.count(f"{prefix}scalar_mix_{{}}.gamma")
     base = re.sub(r"[^A-Za-z0-9._-]", "-", name).strip("._-")[:50] or "mix"
-    tasks = []
+
+    def number_at(place: str) -> float:
+        return arrays.take(prefix + place, (1,), "the scalar mix").item()
+
     for number in range(numbers):
         mix = f"scalar_mix_{number}"
-        weights = tuple(
-            stored.take(f"{mix}.scalar_parameters.{layer}", 1).item() for layer in range(layers)
+        yield Task(
+            name=base if numbers == 1 else f"{base}-{number}",
+            weights=tuple(number_at(f"{mix}.scalar_parameters.{k}") for k in range(layers)),
+            gamma=number_at(f"{mix}.gamma"),
+            layer_norm=layer_norm,
+            description=f"{mix} of the AllenNLP model {name}, as it was trained",
         )
-        tasks.append(
-            Task(
-                name=base if numbers == 1 else f"{base}-{number}",
-                weights=weights,
-                gamma=stored.take(f"{mix}.gamma", 1).item(),
-                description=f"{mix} of the AllenNLP model {name}, as it was trained",
-            )
-        )
-    return tuple(tasks)
 
 
 # The configuration of the training, and the options file.
@@ -235,4 +203,4 @@ def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile
         found = [name for name in candidates if PurePosixPath(name).name == named] or candidates
     if not found:
         return None
-    return options.read(source, only(source, found, "options file", "one options file"))
+    return options.read(source, only(source, found, "options file"))

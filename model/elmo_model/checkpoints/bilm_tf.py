@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from elmo_model.checkpoints import allennlp, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.source import Source, files_at, only, source_at
+from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 
 NAME = "bilm-tf"
 
@@ -63,7 +63,7 @@ def variables_of(bundle: Arrays) -> Arrays:
             )
         variables[published] = name
     shapes = {published: bundle.shapes[name] for published, name in variables.items()}
-    return Arrays(bundle.label, shapes, lambda name: bundle.numbers(variables[name]))
+    return Arrays(bundle.label, shapes, lambda name: bundle.read(variables[name]))
 
 
 def _published_name(name: str) -> str | None:
@@ -86,7 +86,9 @@ def find(path: Path) -> tuple[Source, str]:
 
     The file `checkpoint`, which TensorFlow writes, decides between several.
     """
-    source, files = files_at(path)
+    archive = source_at(path)
+    source = archive or in_folder(path.parent)
+    files = source.files if archive else (path.name,)
     found = [file for file in files if file.endswith(_ENDING)]
     for file in files:
         if PurePosixPath(file).name == "checkpoint" and len(found) > 1:
@@ -95,5 +97,4 @@ def find(path: Path) -> tuple[Source, str]:
             last = PurePosixPath(named[1].replace("\\", "/")).name if named else ""
             wanted = str(PurePosixPath(file).parent / (last + _ENDING))
             found = [each for each in found if each == wanted] or found
-    expected = f"one {_ENDING}, or a file `checkpoint` that names one of them"
-    return source, only(source, found, _ENDING, expected)
+    return source, only(source, found, _ENDING)

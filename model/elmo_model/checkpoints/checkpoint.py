@@ -51,11 +51,10 @@ class Checkpoint:
         return elmo.eval()
 
 
-def shapes(config: ElmoConfig, alphabet: Alphabet) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every tensor that a configuration needs, by its name."""
+def tensors_of(config: ElmoConfig, alphabet: Alphabet) -> dict[str, Tensor]:
+    """Return the tensors that a configuration needs by name, on the meta device: shapes alone."""
     with torch.device("meta"):
-        elmo = Elmo(config, alphabet, Origin("", "", ""))
-    return {name: tuple(tensor.shape) for name, tensor in elmo.state_dict().items()}
+        return Elmo(config, alphabet, Origin("", "", "")).state_dict()
 
 
 def check_shape(
@@ -74,10 +73,10 @@ def checkpoint_of(elmo: Elmo) -> Checkpoint:
     Raises CheckpointError for a network whose weights are not float32.
     """
     tensors = {name: tensor.detach().cpu() for name, tensor in elmo.state_dict().items()}
-    for name, shape in shapes(elmo.config, elmo.alphabet).items():
+    for name in tensors_of(elmo.config, elmo.alphabet):
         if name not in tensors or tensors[name].dtype != torch.float32:
             raise CheckpointError(
-                f"{elmo.origin.name}: {name} {tuple(shape)} is not there as float32, "
+                f"{elmo.origin.name}: {name} is not there as float32, "
                 f"expected a network as it was loaded or trained"
             )
     origin = elmo.origin

@@ -4,18 +4,25 @@ The traps of its alphabet are in `alphabets/lexicon.py`, those of its state dict
 `state_dict.py`. The stored bias of the forget gate already holds the 1 of training.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from pydantic import BaseModel
 from torch import Tensor
 
+from elmo_model.checkpoints import layout
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.layout import PLAIN, Arrays, StoredArray
 from elmo_model.checkpoints.options import Clip, OptionsFile
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import Source, json_object, only, source_at
-from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
+from elmo_model.checkpoints.state_dict import (
+    arrays_of,
+    bilm_entries,
+    char_cnn_entries,
+    projection_entries,
+)
 from elmo_model.errors import shown
 from elmo_model.network.config import (
     Activation,
@@ -83,15 +90,17 @@ def read(path: Path) -> Checkpoint:
     config, alphabet = _described(source, settings, label, embedder)
     tensors = _decode(
         config,
-        Stored(source.label(files[0]), embedder, label),
-        Stored(source.label(files[1]), encoder, label),
+        alphabet,
+        arrays_of(source.label(files[0]), embedder),
+        arrays_of(source.label(files[1]), encoder),
+        label,
     )
     return Checkpoint(source.name, NAME, config, alphabet, tensors, notes=notes)
 
 
 def _file(source: Source, name: str) -> str:
     found = [file for file in source.files if PurePosixPath(file).name == name]
-    return only(source, found, name, f"one {name}")
+    return only(source, found, name)
 
 
 # config.json, and the settings file that it names.
@@ -255,20 +264,23 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
 # The two pickles.
 
 
-def _decode(config: ElmoConfig, embedder: Stored, encoder: Stored) -> dict[str, Tensor]:
+def _decode(
+    config: ElmoConfig, alphabet: Lexicon, embedder: Arrays, encoder: Arrays, origin: str
+) -> dict[str, Tensor]:
     """Return the tensors with the names of `Elmo.state_dict`; all that is stored must be used."""
-    cnn, words, lstm = config.char_cnn, config.words, config.lstm
     tensors: dict[str, Tensor] = {}
-    if words:
-        table = embedder.take("word_emb_layer.embedding.weight", words.count, words.width)
-        tensors["token_embedder.words"] = table
-    if cnn:
-        table = embedder.take("char_emb_layer.embedding.weight", cnn.characters, cnn.embedding)
-        tensors["token_embedder.char_cnn.characters"] = table
-        tensors |= char_cnn_of(embedder, cnn, "convolutions.{}", "highways._layers.{}")
-    owner = "token_embedder" if words else "token_embedder.char_cnn"
-    tensors |= projection_of(embedder, "projection", owner, config)
-    tensors |= bilm_of(encoder, lstm)
-    embedder.refuse_more()
-    encoder.refuse_more()
+    pairs = (embedder, _embedder_entries(config)), (encoder, bilm_entries(config.lstm))
+    for arrays, stored in pairs:
+        tensors |= layout.decode(arrays, stored, config, alphabet, origin)
     return tensors
+
+
+def _embedder_entries(config: ElmoConfig) -> Iterator[StoredArray]:
+    ours = "token_embedder"
+    if config.words:
+        yield StoredArray("word_emb_layer.embedding.weight", (f"{ours}.words",), PLAIN)
+    if cnn := config.char_cnn:
+        table = (f"{ours}.char_cnn.characters",)
+        yield StoredArray("char_emb_layer.embedding.weight", table, PLAIN)
+        yield from char_cnn_entries(cnn, "convolutions.{}", "highways._layers.{}")
+    yield from projection_entries("projection", ours if config.words else f"{ours}.char_cnn")

@@ -7,7 +7,9 @@ from typing import Any
 
 import h5py
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import Arrays
@@ -48,10 +50,10 @@ def datasets(source: Source, file: str) -> Iterator[Arrays]:
             with _reading(label):
                 content.visititems(collect)
                 shapes = {name: dataset.shape for name, dataset in found.items()}
-            yield Arrays(label, shapes, lambda name: _numbers(found[name], label, name))
+            yield Arrays(label, shapes, lambda name: _read(found[name], label, name))
 
 
-def _numbers(dataset: h5py.Dataset, file: str, name: str) -> NDArray[np.float32]:
+def _read(dataset: h5py.Dataset, file: str, name: str) -> Tensor:
     """Return a dataset as float32. Raises CheckpointError for no floats, or a damaged one.
 
     A dataset of a few bytes may declare a shape of terabytes, which h5py would allocate.
@@ -67,7 +69,7 @@ def _numbers(dataset: h5py.Dataset, file: str, name: str) -> NDArray[np.float32]
             )
         array = np.empty(dataset.shape, dtype=np.float32)
         dataset.read_direct(array)
-    return array
+    return torch.from_numpy(array)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,10 +24,10 @@ from torch import Tensor
 from elmo_model.checkpoints.checkpoint import (
     Checkpoint,
     CheckpointError,
-    check_shape,
     checkpoint_of,
-    shapes,
+    tensors_of,
 )
+from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import head, json_object
 from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
@@ -45,7 +45,7 @@ RUN_FILE = "model.safetensors"
 _FORMAT = "elmo-serve"
 _VERSION = "1"
 _MAX_HEADER = 100_000_000  # bytes, the limit of safetensors itself
-_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_TYPES = ("F32", "F16", "BF16")
 
 
 def recognises(path: Path) -> bool:
@@ -70,7 +70,7 @@ def read(path: Path) -> Checkpoint:
         header = file.metadata() or {}
         config, alphabet = _config_and_alphabet(path, header)
         _check_part_counts(path, config, len(file.keys()))
-        tensors = _tensors(path, file, shapes(config, alphabet))
+        tensors = _tensors(path, file, tensors_of(config, alphabet))
         tasks = _tasks(path, header, config.layers)
     return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
 
@@ -170,7 +170,7 @@ def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ..
 
 
 def _check_part_counts(path: Path, config: ElmoConfig, tensors: int) -> None:
-    """Refuse a header with more layers than tensors: `shapes` would build a million modules."""
+    """Refuse a header with more layers than tensors: `tensors_of` would make a million modules."""
     cnn = config.char_cnn
     for key, parts in (
         ("lstm.layers", config.lstm.layers),
@@ -183,21 +183,29 @@ def _check_part_counts(path: Path, config: ElmoConfig, tensors: int) -> None:
             )
 
 
-def _tensors(path: Path, file: Any, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+def arrays_in(path: Path, file: Any, types: Mapping[str, Collection[str]]) -> Arrays:
+    """Return the tensors of an open file as arrays; `types` are those allowed for each name.
+
+    The library maps the file, so its tensors change with the file.
+    """
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+
+    def read(name: str) -> Tensor:
+        if (kind := slices[name].get_dtype()) not in types[name]:
+            expected = ", ".join(types[name])
+            raise CheckpointError(f"{path}: {name} is of type {kind}, expected {expected}")
+        tensor: Tensor = file.get_tensor(name)
+        return tensor
+
+    shapes = {name: tuple(each.get_shape()) for name, each in slices.items()}
+    return Arrays(str(path), shapes, read)
+
+
+def _tensors(path: Path, file: Any, needed: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors as float32. Raises CheckpointError if one is missing or unexpected."""
-    names = set(file.keys())
-    if missing := sorted(expected.keys() - names):
-        check_shape(f"{path}: {missing[0]}", None, expected[missing[0]], "the header")
-    if unknown := sorted(names - expected.keys()):
-        raise CheckpointError(f"{path}: {unknown[0]} is found, but not expected by the header")
-    tensors = {}
-    for name, shape in expected.items():
-        stored = file.get_slice(name)
-        check_shape(f"{path}: {name}", tuple(stored.get_shape()), shape, "the header")
-        if stored.get_dtype() not in _TYPES:
-            raise CheckpointError(
-                f"{path}: {name} is of type {stored.get_dtype()}, expected {', '.join(_TYPES)}"
-            )
-        # A copy: the library maps the file, so its tensors would change with the file.
-        tensors[name] = file.get_tensor(name).to(torch.float32, copy=True)
-    return tensors
+    arrays = arrays_in(path, file, dict.fromkeys(needed, _TYPES))
+    arrays.refuse_unexpected(needed, "the header")
+    return {
+        name: arrays.take(name, tuple(each.shape), "the header").to(torch.float32, copy=True)
+        for name, each in needed.items()
+    }

@@ -1,13 +1,13 @@
 """The options file of bilm-tf: the sizes and rules of a network, checked by pydantic."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.layout import FORGET_BIAS
+from elmo_model.checkpoints.layout import FORGET_BIAS, Arrays
 from elmo_model.checkpoints.source import Source, json_object
 from elmo_model.network.config import (
     Activation,
@@ -111,22 +111,42 @@ def options_of(config: ElmoConfig) -> dict[str, Any]:
     return options
 
 
-def assumed(
-    label: str,
-    embedding: int,
-    filters: Sequence[tuple[int, int]],
-    highways: int,
-    layers: int,
-    cell: int,
-    projection: int,
-) -> "OptionsFile":
-    """Return options of these sizes, with the clips, activation and limit of published models."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The arrays of a format whose shapes give all sizes of a network; {} is their number.
+
+    `is_torch` tells the order of axes: filters of (count, embedding, width) and matrices of
+    (output, input), else filters of (1, width, embedding, count) and matrices of (input, output).
+    """
+
+    table: str
+    convolution: str
+    highway: str
+    projection: str
+    bias: str
+    is_torch: bool = False
+
+
+def of_shapes(arrays: Arrays, names: Names) -> "OptionsFile":
+    """Return the options of the sizes of some arrays, with what all published models share.
+
+    These are the clips, the activation and the characters a token. Raises CheckpointError.
+    """
+    layers = arrays.count(names.bias)
+    filters = []
+    for number in range(arrays.count(names.convolution)):
+        shape = arrays.sizes(names.convolution.format(number), 3 if names.is_torch else 4)
+        filters.append((shape[2], shape[0]) if names.is_torch else (shape[1], shape[3]))
+    embedding = arrays.sizes(names.table, 2)[1]
+    gates = arrays.sizes(names.bias.format(0), 1)[0]
+    projection = arrays.sizes(names.projection, 2)[0 if names.is_torch else 1]
+    highways = arrays.count(names.highway)
     try:
         cnn = CharCNNConfig(Utf8Alphabet.size, embedding, tuple(filters), highways, "relu", 50)
-        config = ElmoConfig(cnn, LSTMConfig(layers, cell, projection, 3.0, 3.0, skip=True))
+        config = ElmoConfig(cnn, LSTMConfig(layers, gates // 4, projection, 3.0, 3.0, skip=True))
     except ConfigError as error:
-        raise CheckpointError(f"{label}: {error}") from error
-    return OptionsFile(label, options_of(config))
+        raise CheckpointError(f"{arrays.label}: {error}") from error
+    return OptionsFile(arrays.label, options_of(config))
 
 
 ASSUMED = "clips of 3, relu and 50 characters a token were assumed, as in all published models"

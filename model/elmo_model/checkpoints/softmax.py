@@ -175,7 +175,7 @@ def _native(path: Path) -> StoredSoftmax:
         header = file.metadata() or {}
         if header.get("format") != _FORMAT:
             raise CheckpointError(f"{path}: is no softmax of elmo-serve")
-        words, width = _sizes(path, file)
+        words, width = _tensors(path, file)["weight"].shape
     total = header.get("total", "")
     if not (total.isascii() and total.isdigit()) or len(total) > 9 or int(total) < words:
         raise CheckpointError(
@@ -184,8 +184,7 @@ def _native(path: Path) -> StoredSoftmax:
 
     def load() -> WordSoftmax:
         with native.opened(path) as file:
-            _sizes(path, file)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = _tensors(path, file)
         weight, scale = tensors["weight"], tensors.get("scale")
         if scale is None:
             weight = weight.float()
@@ -199,25 +198,15 @@ def _native(path: Path) -> StoredSoftmax:
     return StoredSoftmax(str(path), int(total), words, width, header.get("revision"), load)
 
 
-def _sizes(path: Path, file: Any) -> tuple[int, int]:
-    """Return V and P of our own file. Raises CheckpointError for another type or shape."""
-    stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-    shapes = {name: tuple(each.get_shape()) for name, each in stored.items()}
-    weight = shapes.get("weight", ())
-    if len(weight) != 2:
-        raise CheckpointError(f"{path}: weight has shape {weight}, expected (words, width)")
-    rows = weight[:1]
-    expected = {"weight": weight, "bias": rows, "words": shapes.get("words", (0,))[:1]}
-    if stored["weight"].get_dtype() == "I8":
-        expected["scale"] = rows
-    if more := sorted(shapes.keys() - expected):
-        raise CheckpointError(f"{path}: {more[0]} is found, but not expected")
-    for name, shape in expected.items():
-        check_shape(f"{path}: {name}", shapes.get(name), shape, "weight")
-        if (kind := stored[name].get_dtype()) not in _TYPES[name]:
-            types = " or ".join(_TYPES[name])
-            raise CheckpointError(f"{path}: {name} is of type {kind}, expected {types}")
-    return weight[0], weight[1]
+def _tensors(path: Path, file: Any) -> dict[str, Tensor]:
+    """Map the tensors of our own file. Raises CheckpointError for another type or shape."""
+    arrays = native.arrays_in(path, file, _TYPES)
+    shape = arrays.sizes("weight", 2)
+    expected = {"weight": shape, "bias": shape[:1], "words": arrays.sizes("words", 1)}
+    if file.get_slice("weight").get_dtype() == "I8":
+        expected["scale"] = shape[:1]
+    arrays.refuse_unexpected(expected, "weight")
+    return {name: arrays.take(name, each, "weight") for name, each in expected.items()}
 
 
 def _in_bundle(path: Path) -> StoredSoftmax | None:
@@ -256,9 +245,7 @@ def _published(
         words = vocabulary_file.words_of(source, file)
         vocabulary = _vocabulary(words, shape[0], source.label(file))
         with open_arrays() as arrays:
-            weight, bias = (
-                torch.from_numpy(arrays.numbers(names[f"softmax/{part}"])) for part in "Wb"
-            )
+            weight, bias = (arrays.read(names[f"softmax/{part}"]) for part in "Wb")
         return WordSoftmax(weight, bias, vocabulary, shape[0])
 
     return StoredSoftmax(label, shape[0], shape[0], shape[1], None, load)

@@ -6,7 +6,6 @@ No archive is unpacked to a path, so names in an archive cannot reach other file
 import gzip
 import io
 import json
-import lzma
 import os
 import tarfile
 import zipfile
@@ -39,7 +38,6 @@ _ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,
     zlib.error,
-    lzma.LZMAError,
     OSError,
     EOFError,
     RuntimeError,
@@ -158,14 +156,6 @@ def source_at(path: Path) -> Source | None:
     return zipped(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
 
 
-def files_at(path: Path) -> tuple[Source, Sequence[str]]:
-    """Return the files of a folder or zip and their names, or one file by its name."""
-    source = source_at(path)
-    if source is None:
-        return in_folder(path.parent), [path.name]
-    return source, source.files
-
-
 @contextmanager
 def open_zip(file: Path | BinaryIO, label: str) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive. Raises CheckpointError, which begins with `label`, for a damaged one."""
@@ -173,10 +163,7 @@ def open_zip(file: Path | BinaryIO, label: str) -> Iterator[zipfile.ZipFile]:
         archive = zipfile.ZipFile(file)
     with archive:
         if len(archive.infolist()) > MAX_ENTRIES:
-            raise CheckpointError(
-                f"{label}: has {len(archive.infolist()):,} entries, "
-                f"expected at most {MAX_ENTRIES:,}"
-            )
+            raise CheckpointError(f"{label}: has more than {MAX_ENTRIES:,} entries")
         yield archive
 
 
@@ -226,9 +213,7 @@ def _members(path: Path) -> Iterator[tuple[str, Readable, int]]:
         with tarfile.open(fileobj=counted, mode="r|") as archive:
             for number, member in enumerate(archive):
                 if number >= MAX_ENTRIES:
-                    raise CheckpointError(
-                        f"{path}: has more entries than expected, at most {MAX_ENTRIES:,}"
-                    )
+                    raise CheckpointError(f"{path}: has more than {MAX_ENTRIES:,} entries")
                 name = str(PurePosixPath(member.name))
                 if member.issparse():  # its holes take no bytes of the archive
                     raise CheckpointError(f"{path}:{name}: is sparse, expected all of its bytes")
@@ -285,24 +270,23 @@ def json_object(label: str, content: bytes | str) -> dict[str, Any]:
     return values
 
 
-def only(source: Source, found: Sequence[str], wanted: str, expected: str) -> str:
-    """Return the only file that was found. Raises CheckpointError for several, and for none.
-
-    The messages say `expected`, and that there is no `wanted`.
-    """
-    if len(found) != 1:
-        has = ", ".join(found[:5]) or f"no {wanted}"
-        raise CheckpointError(f"{source.path}: holds {has}, expected {expected}")
-    return found[0]
+def only(source: Source, found: Sequence[str], wanted: str) -> str:
+    """Return the only file that was found. Raises CheckpointError for several, and for none."""
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise CheckpointError(f"{source.path}: holds no {wanted}, expected one")
+    hint = ": name the file itself" if source.is_folder else ""
+    raise CheckpointError(
+        f"{source.path}: holds {', '.join(found[:5])}, expected one {wanted}{hint}"
+    )
 
 
 def _sorted(files: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(file for file in files if not _is_shadow(PurePosixPath(file))))
-
-
-def _is_shadow(path: PurePosixPath) -> bool:
-    """Tell whether macOS wrote a file beside another one: below `__MACOSX` in a zip, or `._x`."""
-    return "__MACOSX" in path.parts or path.name.startswith("._")
+    """Sort names, without the files that macOS adds: `._x`, and those below `__MACOSX` in a zip."""
+    paths = {file: PurePosixPath(file) for file in files}
+    added = {f for f, path in paths.items() if "__MACOSX" in path.parts or path.name[:2] == "._"}
+    return tuple(sorted(paths.keys() - added))
 
 
 @contextmanager

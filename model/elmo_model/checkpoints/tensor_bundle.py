@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import Arrays
@@ -52,7 +53,7 @@ class _Bundle:
         content = source.read(index, _MAX_INDEX)
         self._shards, self.entries = _entries(self.label, content)
 
-    def numbers(self, name: str) -> NDArray[np.float32]:
+    def read(self, name: str) -> Tensor:
         """Return an array. Raises CheckpointError if it is not float32, is sliced or damaged."""
         entry, label = self.entries[name], f"{self.label}: {name}"
         if entry.dtype != _FLOAT:
@@ -76,7 +77,8 @@ class _Bundle:
         if masked_crc32c(content) != entry.checksum:
             raise CheckpointError(f"{shard}: {name} has another checksum than expected")
         # A copy is writable, and in the byte order of this machine.
-        return np.frombuffer(content, dtype="<f4").reshape(entry.shape).astype(np.float32)
+        array = np.frombuffer(content, dtype="<f4").reshape(entry.shape)
+        return torch.from_numpy(array.astype(np.float32))
 
     def _shard(self, number: int) -> tuple[BinaryIO, str]:
         file = f"{self._prefix}.data-{number:05d}-of-{self._shards:05d}"
@@ -94,7 +96,7 @@ def open_bundle(source: Source, index: str) -> Iterator[Arrays]:
     with ExitStack() as streams:
         bundle = _Bundle(source, index, streams)
         shapes = {name: entry.shape for name, entry in bundle.entries.items()}
-        yield Arrays(bundle.label, shapes, bundle.numbers)
+        yield Arrays(bundle.label, shapes, bundle.read)
 
 
 def _entries(label: str, content: bytes) -> tuple[int, dict[str, BundleEntry]]:

@@ -18,6 +18,13 @@ NAME = "tf-hub"
 
 _INDEX = "variables.index"
 _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
+_NAMES = options.Names(
+    table="char_embed",
+    convolution="CNN/W_cnn_{}",
+    highway="CNN_high_{}/W_carry",
+    projection="CNN_proj/W_proj",
+    bias="RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/B",
+)
 # Files that an archive of AllenNLP has and a module has not. The first of them ends the search in
 # a tar, which would otherwise unpack hundreds of megabytes of weights to look at every name.
 _NOT_A_MODULE = ("config.json", "weights.th", "best.th")
@@ -36,17 +43,18 @@ def read(path: Path) -> Checkpoint:
     """Read the module at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source = _source(path)
     found = [file for file in source.files if PurePosixPath(file).name == _INDEX]
-    index = only(source, found, _INDEX, f"one {_INDEX}")
+    index = only(source, found, _INDEX)
     with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = variables_of(bundle)
-        config = options.config_of(_options_of_shapes(arrays), arrays.shapes)
-        tensors = layout.decode(arrays, config, "in the other variables")
-        layout.refuse_unexpected(arrays, config, "in the other variables")
+        config = options.config_of(options.of_shapes(arrays, _NAMES), arrays.shapes)
+        assert config.char_cnn is not None, "options with characters"
+        alphabet = Utf8Alphabet(config.char_cnn.max_characters)
+        stored, origin = layout.entries(config), "the other variables"
+        tensors = layout.decode(arrays, stored, config, alphabet, origin)
         tasks = _tasks(bundle, config)
     note = f"{bundle.label}: has no options; {options.ASSUMED}"
     module = path.parent if path.name == "variables" else path
     name = module.resolve().name.split(".tar")[0].removesuffix(".tgz")
-    alphabet = Utf8Alphabet(config.char_cnn.max_characters if config.char_cnn else 0)
     return Checkpoint(name, NAME, config, alphabet, tensors, tasks, (note,))
 
 
@@ -66,26 +74,11 @@ def _holds_variables(path: Path) -> bool:
     return False
 
 
-def _options_of_shapes(arrays: layout.Arrays) -> options.OptionsFile:
-    """Return the options file that these variables would have."""
-    cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"
-    filters = [arrays.sizes(f"CNN/W_cnn_{i}", 4) for i in range(arrays.count("CNN/W_cnn_{}"))]
-    return options.assumed(
-        arrays.label,
-        embedding=arrays.sizes("char_embed", 2)[1],
-        filters=[(shape[1], shape[3]) for shape in filters],
-        highways=arrays.count("CNN_high_{}/W_carry"),
-        layers=arrays.count(f"{cell}/B"),
-        cell=arrays.sizes(f"{cell.format(0)}/B", 1)[0] // 4,
-        projection=arrays.sizes("CNN_proj/W_proj", 2)[1],
-    )
-
-
 def _tasks(bundle: layout.Arrays, config: ElmoConfig) -> tuple[Task, ...]:
     """Return the mix behind the module's output `elmo` as a task; none if it holds no mix."""
     if not {_WEIGHTS, _SCALING} <= set(bundle.shapes):
         return ()
-    weights, scaling = bundle.numbers(_WEIGHTS).reshape(-1), bundle.numbers(_SCALING).reshape(-1)
+    weights, scaling = (bundle.read(name).reshape(-1) for name in (_WEIGHTS, _SCALING))
     if len(weights) != config.layers or len(scaling) != 1:
         raise CheckpointError(
             f"{bundle.label}: {_WEIGHTS} has {len(weights)} numbers, expected {config.layers}"

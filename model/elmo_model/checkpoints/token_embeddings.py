@@ -12,8 +12,8 @@ from elmo_model.checkpoints.source import Source, in_folder, source_at
 
 NAME = "token-embeddings"
 
-# Arrays of the character CNN, which the pair holds and this model does not use.
-_CHARACTERS = ("char_embed", "CNN/", "CNN_high_", "CNN_proj/")
+# The table and the character CNN of the pair, in whose place the other file is used.
+_UNUSED = (layout.WORDS, "char_embed", "CNN/", "CNN_high_", "CNN_proj/")
 
 
 def recognises(path: Path) -> bool:
@@ -27,17 +27,22 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete."""
     archive = source_at(path)
-    source: Source = in_folder(path.parent) if archive is None else archive
-    file = path.name if archive is None else _table_in(source)
+    file = path.name if archive is None else _table_in(archive)
     assert file is not None, "`recognises` accepts nothing else"
-    pair = allennlp.pair_in(source, without=file)
-    described, origin = options.read(source, pair.options), f"in {pair.options_label}"
+    pair = allennlp.find(path, without=file)
+    source = pair.source
+    described, origin = options.read(source, pair.options), pair.options_label
     with hdf5.datasets(source, file) as table, hdf5.datasets(source, pair.weights) as weights:
         vocabulary = allennlp.vocabulary_of(source, table)
         config = options.config_of(described, weights.shapes, vocabulary.word_count)
-        tensors = layout.decode(weights, config, origin, table=table)
-        characters = [name for name in weights.shapes if name.startswith(_CHARACTERS)]
-        layout.refuse_unexpected(weights, config, origin, {layout.WORDS, *characters})
+        stored = list(layout.entries(config))
+        of_table = [entry for entry in stored if entry.array == layout.WORDS]
+        others = [entry for entry in stored if entry.array != layout.WORDS]
+        unused = [name for name in weights.shapes if name.startswith(_UNUSED)]
+        tensors = {
+            **layout.decode(table, of_table, config, vocabulary, origin),
+            **layout.decode(weights, others, config, vocabulary, origin, tolerated=unused),
+        }
     return Checkpoint(pair.name, NAME, config, vocabulary, tensors)
 
 

@@ -25,8 +25,7 @@ def find(source: Source) -> str:
         if plain := [file for file in found if PurePosixPath(file).name == exact]:
             found = plain
             break
-    expected = "one vocab.txt or vocab.txt.gz for the words"
-    return only(source, found, "vocab.txt", expected)
+    return only(source, found, "vocab.txt or vocab.txt.gz")
 
 
 def has_one(source: Source) -> bool:

@@ -62,7 +62,7 @@ def test_the_matrix_is_found_by_its_ending_by_its_path_or_in_a_zip(tmp_path: Pat
             file.write(path, path.name)
     places = folder, folder / "fr_best_mapping.pth", archive
     origins = [load(place).origin for place in places]
-    assert {origin.format for origin in origins} == {"aligned"}
+    assert {origin.format for origin in origins} == {"allennlp"}
     assert len({origin.revision for origin in origins}) == 1
 
 

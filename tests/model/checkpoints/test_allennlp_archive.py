@@ -232,11 +232,11 @@ DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
     ),
     "no bias": (
         lambda s: s.pop(f"{LAYER}.state_linearity.bias"),
-        r"state_linearity\.bias is missing, expected shape \(32,\) by the other tensors",
+        r"state_linearity\.bias is missing, expected an array of 1 axes",
     ),
     "no layers": (
         lambda s: [s.pop(name) for name in list(s) if "layer_0" in name],
-        r"forward_layer_0\.state_projection\.weight is missing",
+        r"forward_layer_0\.state_linearity\.bias is missing",
     ),
     "shape": (
         lambda s: s.update({f"{LAYER}.state_linearity.bias": torch.zeros(33)}),
@@ -244,7 +244,7 @@ DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
     ),
     "rows": (
         lambda s: s.update({f"{TOKEN}_char_embedding_weights": torch.zeros(261, 4)}),
-        r"_char_embedding_weights has 261 rows, expected 262",
+        r"_char_embedding_weights has shape \(261, 4\), expected \(262, 4\)",
     ),
     "no filters": (
         lambda s: [s.pop(name) for name in list(s) if "char_conv" in name],

@@ -33,11 +33,11 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "missing dataset": (
         lambda f: without_dataset(f, "char_embed"),
-        r"weights\.hdf5: char_embed is missing, expected shape \(261, 4\)",
+        r"weights\.hdf5: char_embed is missing, expected by .*options\.json",
     ),
     "missing projection": (
         lambda f: without_dataset(f, "CNN_proj"),
-        r"CNN_proj/W_proj is missing, expected shape \(16, 4\) by lstm\.projection_dim",
+        r"CNN_proj/W_proj is missing",
     ),
     "missing direction": (
         lambda f: without_dataset(f, "RNN_1"),
@@ -49,15 +49,15 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "softmax": (
         lambda f: with_dataset(f, f"{CELL0}/W_F_DIAG", np.zeros(8, dtype=np.float32)),
-        r"W_F_DIAG is found, but not expected: lstm\.n_layers is 2",
+        r"W_F_DIAG is found, but not expected",
     ),
     "wrong shape": (
         lambda f: misshapen(f, f"{CELL0}/B"),
-        r"LSTMCell/B has shape \(33,\), expected \(32,\) by lstm\.dim in .*options\.json",
+        r"LSTMCell/B has shape \(33,\), expected \(32,\) by .*options\.json",
     ),
     "wrong rank": (
         lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros((4, 1), dtype=np.float32)),
-        r"CNN/b_cnn_0 has shape \(4, 1\), expected \(4,\) by char_cnn\.filters",
+        r"CNN/b_cnn_0 has shape \(4, 1\), expected \(4,\)",
     ),
     "wrong type": (
         lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros(4, dtype=np.int64)),
@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "more layers": (
         lambda f: change_options(f, "lstm", n_layers=3),
-        r"Cell2/LSTMCell/W_0 is missing, expected shape \(8, 32\) by lstm\.n_layers in",
+        r"Cell2/LSTMCell/W_0 is missing, expected by .*options\.json",
     ),
     "endless layers": (
         lambda f: change_options(f, "lstm", n_layers=1_000_000),
@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "fewer layers": (
         lambda f: change_options(f, "lstm", n_layers=1),
-        r"Cell1/.* is found, but not expected: lstm\.n_layers is 1 in .*options\.json",
+        r"Cell1/.* is found, but not expected by .*options\.json",
     ),
     "no number of layers": (
         lambda f: change_options(f, "lstm", n_layers=...),
@@ -85,27 +85,27 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "more highways": (
         lambda f: change_options(f, "char_cnn", n_highway=2),
-        r"CNN_high_1/W_carry is missing, expected shape \(16, 16\) by char_cnn\.n_highway",
+        r"CNN_high_1/W_carry is missing",
     ),
     "fewer highways": (
         lambda f: change_options(f, "char_cnn", n_highway=0),
-        r"CNN_high_0/W_carry is found, but not expected: char_cnn\.n_highway is 0",
+        r"CNN_high_0/W_carry is found, but not expected",
     ),
     "another cell": (
         lambda f: change_options(f, "lstm", dim=16),
-        r"LSTMCell/W_0 has shape \(8, 32\), expected \(8, 64\) by lstm\.dim",
+        r"LSTMCell/W_0 has shape \(8, 32\), expected \(8, 64\)",
     ),
     "another projection": (
         lambda f: change_options(f, "lstm", projection_dim=5),
-        r"CNN_proj/W_proj has shape \(16, 4\), expected \(16, 5\) by lstm\.projection_dim",
+        r"CNN_proj/W_proj has shape \(16, 4\), expected \(16, 5\)",
     ),
     "another embedding": (
         lambda f: change_options(f, "char_cnn", embedding={"dim": 9}),
-        r"char_embed has shape \(261, 4\), expected \(261, 9\) by char_cnn\.embedding\.dim",
+        r"char_embed has shape \(261, 4\), expected \(261, 9\)",
     ),
     "another filter": (
         lambda f: change_options(f, "char_cnn", filters=[[1, 4], [2, 4], [4, 8]]),
-        r"W_cnn_2 has shape \(1, 3, 4, 8\), expected \(1, 4, 4, 8\) by char_cnn\.filters",
+        r"W_cnn_2 has shape \(1, 3, 4, 8\), expected \(1, 4, 4, 8\)",
     ),
     "not text": (lambda f: (f / "options.json").write_bytes(b"\xff\xfe\0"), r"is not JSON"),
     "deep JSON": (lambda f: (f / "options.json").write_text("[" * 99_999), r"is not JSON"),
@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "word input": (
         lambda f: change_options(f, None, char_cnn=...),
-        r"holds no vocab\.txt, expected one vocab\.txt or vocab\.txt\.gz for the words",
+        r"holds no vocab\.txt or vocab\.txt\.gz",
     ),
     "no options": (lambda f: (f / "options.json").unlink(), r"holds no options\.json"),
     "no weights": (lambda f: (f / "weights.hdf5").unlink(), r"holds no weights\.hdf5"),

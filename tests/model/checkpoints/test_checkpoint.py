@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, load, read
-from elmo_model.checkpoints.checkpoint import checkpoint_of, revision, shapes
+from elmo_model.checkpoints.checkpoint import checkpoint_of, revision, tensors_of
 from elmo_model.text.alphabets import Lexicon
 from tests.support.checkpoints import write_pair
 
@@ -19,7 +19,7 @@ def test_a_built_network_shares_the_tensors(tmp_path: Path) -> None:
 
     for name, tensor in elmo.state_dict().items():
         assert tensor.data_ptr() == checkpoint.tensors[name].data_ptr()
-        assert tuple(tensor.shape) == shapes(checkpoint.config, checkpoint.alphabet)[name]
+        assert tensor.shape == tensors_of(checkpoint.config, checkpoint.alphabet)[name].shape
     assert not elmo.training
 
 

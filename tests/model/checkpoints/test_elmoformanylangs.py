@@ -343,7 +343,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "missing": (
         tensor("encoder.pkl", "forward_layer_0.state_linearity.bias", None),
-        r"encoder\.pkl: forward_layer_0\.state_linearity\.bias is missing, expected shape \(48,\)",
+        r"encoder\.pkl: forward_layer_0\.state_linearity\.bias is missing",
     ),
     "unexpected": (tensor("encoder.pkl", "colour", torch.ones(1)), "colour is found, but not"),
     "type": (
@@ -373,7 +373,7 @@ def test_a_damaged_model_is_refused_in_one_line(folder: Path, damage: Damage, me
 def test_a_half_copied_model_names_the_missing_file(folder: Path, missing: str) -> None:
     (folder / missing).unlink()
 
-    with pytest.raises(CheckpointError, match=f"holds no {missing}, expected one {missing}"):
+    with pytest.raises(CheckpointError, match=f"holds no {missing}, expected one"):
         load(folder)
 
 

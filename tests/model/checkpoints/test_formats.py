@@ -17,7 +17,6 @@ from tests.support.folders import closed
 GOLDEN = golden.GOLDEN
 CONTAINED = [  # the second format would also recognise a checkpoint of the first
     ("native", "allennlp"),
-    ("aligned", "allennlp"),
     ("token-embeddings", "allennlp"),
     ("bilm-tf", "allennlp"),
     ("tf-hub", "allennlp-archive"),

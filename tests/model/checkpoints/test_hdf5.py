@@ -5,6 +5,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from elmo_model.checkpoints import CheckpointError, hdf5
 from elmo_model.checkpoints.source import in_folder
@@ -18,7 +19,7 @@ def test_written_arrays_are_read_back(tmp_path: Path) -> None:
         assert set(found.shapes) == arrays.keys()
         for name, array in arrays.items():
             assert found.shapes[name] == array.shape
-            np.testing.assert_array_equal(found.numbers(name), array)
+            np.testing.assert_array_equal(found.read(name), array)
     assert hdf5.is_hdf5(tmp_path / "a.hdf5")
 
 
@@ -28,9 +29,9 @@ def test_floats_are_cast(tmp_path: Path, kind: str) -> None:
     hdf5.write(tmp_path / "a.hdf5", {"a": array})
 
     with hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found:
-        numbers = found.numbers("a")
+        numbers = found.read("a")
 
-    assert numbers.dtype == np.float32
+    assert numbers.dtype == torch.float32
     np.testing.assert_array_equal(numbers, array.astype(np.float32))
 
 
@@ -40,7 +41,7 @@ def test_another_type_is_refused(tmp_path: Path) -> None:
     with hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found:
         for name in ("a", "b"):
             with pytest.raises(CheckpointError, match=f"{name} is of type .*, expected float32"):
-                found.numbers(name)
+                found.read(name)
 
 
 def test_a_huge_shape_without_bytes_is_refused(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_huge_shape_without_bytes_is_refused(tmp_path: Path) -> None:
     with hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found:
         assert found.shapes["a"] == (1 << 40,)
         with pytest.raises(CheckpointError, match="a stores 0 bytes in this file, expected 4,398"):
-            found.numbers("a")
+            found.read("a")
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
@@ -86,4 +87,4 @@ def test_damage_is_named_while_a_dataset_is_read(tmp_path: Path) -> None:
         hdf5.datasets(in_folder(tmp_path), "a.hdf5") as found,
         pytest.raises(CheckpointError, match=r"a\.hdf5: is not a whole HDF5 file"),
     ):
-        found.numbers("a")
+        found.read("a")

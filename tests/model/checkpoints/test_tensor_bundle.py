@@ -21,7 +21,7 @@ def test_arrays_are_read_from_their_shards(tmp_path: Path, shards: int) -> None:
         assert sorted(bundle.shapes) == sorted(arrays)
         for name, array in arrays.items():
             assert bundle.shapes[name] == array.shape
-            np.testing.assert_array_equal(bundle.numbers(name), array)
+            np.testing.assert_array_equal(bundle.read(name), array)
 
 
 def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
     whole, source = index.read_bytes(), in_folder(tmp_path)
     with open_bundle(source, index.name) as bundle:
         shapes = bundle.shapes
-        arrays = {name: bundle.numbers(name) for name in shapes if name != "global_step"}
+        arrays = {name: bundle.read(name) for name in shapes if name != "global_step"}
     unnoticed = 0
     for position in range(0, len(whole), 11):
         broken = bytearray(whole)
@@ -39,7 +39,7 @@ def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
             with open_bundle(source, index.name) as bundle:
                 assert bundle.shapes == shapes
                 for name, array in arrays.items():
-                    np.testing.assert_array_equal(bundle.numbers(name), array)
+                    np.testing.assert_array_equal(bundle.read(name), array)
                 unnoticed += 1
         except CheckpointError as refusal:
             assert "is not a whole index" in str(refusal) or "is compressed by" in str(refusal)

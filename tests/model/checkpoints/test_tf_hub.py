@@ -49,7 +49,7 @@ def test_a_module_is_read_from_its_archive_and_its_variables(tmp_path: Path) -> 
 def test_a_module_of_another_network_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "use"
     write_bundle(folder / "variables" / "variables", {"Embeddings": np.zeros((3, 2), np.float32)})
-    match = "char_embed is missing, expected a tensor of 2 axes"
+    match = "char_embed is missing, expected an array of 2 axes"
     with pytest.raises(CheckpointError, match=match):
         load(folder)
 

@@ -170,7 +170,7 @@ def test_a_multilingual_model_is_fetched_and_read(mirror: Mirror, tmp_path: Path
     facts = elmo("info", "multilingual-de", "--json", **places)
 
     found = json.loads(facts.stdout)
-    assert (found["name"], found["format"]) == ("multilingual-de", "aligned"), facts.output
+    assert (found["name"], found["format"]) == ("multilingual-de", "allennlp"), facts.output
 
 
 @pytest.fixture
