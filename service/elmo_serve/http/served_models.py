@@ -90,12 +90,17 @@ class ServedModel:
         return self.fault is None and self.pool.can_recover
 
     @property
-    def status(self) -> ModelStatus:
-        """The state of the model, as /info shows it: the reason may have paths and errors."""
+    def reason(self) -> str | None:
+        """Why no request to the model can be answered now, with paths; None when it can."""
         reason = self.fault or self._engine.unavailable_reason(self.name)
-        if reason is None:
-            reason = "the tasks are being read" if self._tasks is None else ""
-        return ModelStatus(model=self.name, state=self.state, reason=reason)
+        if reason is None and self._tasks is None:
+            return "the tasks are being read"
+        return reason
+
+    @property
+    def status(self) -> ModelStatus:
+        """The state of the model, as /info shows it."""
+        return ModelStatus(model=self.name, state=self.state, reason=self.reason or "")
 
     @property
     def public_reason(self) -> str | None:

@@ -143,19 +143,11 @@ class EmbeddingCall:
             SentenceFailed: the model failed on a sentence; it points into the body.
             ServiceError: see `reserve` and `Engine.embed`.
         """
-        dimension, engine = model.info.dimension, self.server.engine
-        if isinstance(output, list):
-            outputs = output
-            sizes = (o.size(n, dimension) for o, n in zip(output, texts.lengths, strict=True))
-        else:
-            outputs = [interned(output)] * len(texts.lengths)
-            counts = Counter(texts.lengths).items()
-            sizes = (output.size(length, dimension) * count for length, count in counts)
-        size = sum(sizes)
+        outputs, size = _outputs(output, texts.lengths, model.info.dimension)
         self.reserve(int(size * memory_factor) + more_bytes)
         self._deadline.overdue = _NOT_COMPUTED
         try:
-            embedded = await engine.embed(
+            embedded = await self.server.engine.embed(
                 texts.sentences,
                 texts.lengths,
                 outputs,
@@ -222,3 +214,15 @@ class EmbeddingCall:
         self._end_stage("encode")
         self._is_answered = True
         return ChunkedResponse(chunks, texts.warnings.count, more, self._answer)
+
+
+def _outputs(
+    output: Wanted | list[Wanted], lengths: list[int], dimension: int
+) -> tuple[list[Wanted], int]:
+    """Return the output of each sentence, and the bytes of all results."""
+    if isinstance(output, list):
+        sizes = (each.size(n, dimension) for each, n in zip(output, lengths, strict=True))
+        return output, sum(sizes)
+    counts = Counter(lengths).items()
+    size = sum(output.size(length, dimension) * count for length, count in counts)
+    return [interned(output)] * len(lengths), size
