@@ -104,7 +104,7 @@ def _complete(document: dict[str, Any], needs_key: bool) -> None:
             "ApiKey": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "One of the server's API keys.",
+                "description": "One of the server's API keys; `X-API-Key` may have it too.",
             }
         }
     (forbidden,) = documented((Forbidden,)).values()

@@ -145,13 +145,14 @@ class KeyRing:
     """The server's keys with their names, found by a digest: no time tells how near a guess is."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
-        self._names = {_digest(key.encode()): name for key, name in keys.items()}
+        self._names = {_digest(key): name for key, name in keys.items()}
 
     def name(self, scope: Scope) -> str | None:
-        """Return the name of the key that was sent; None when it is none of the server's."""
-        sent = headers.first(scope, b"authorization") or ""
-        scheme, _, key = sent.encode("latin-1").partition(b" ")
-        return self._names.get(_digest(key.strip())) if scheme.lower() == b"bearer" else None
+        """Return the name of the key that was sent, as a bearer or in `X-API-Key`; None if none."""
+        scheme, _, bearer = (headers.first(scope, b"authorization") or "").partition(" ")
+        sent = [headers.first(scope, b"x-api-key"), bearer if scheme.lower() == "bearer" else None]
+        names = (self._names.get(_digest(key.strip())) for key in sent if key is not None)
+        return next((name for name in names if name is not None), None)
 
     def check(self, scope: Scope) -> None:
         """Answer 401 to a request without a key, if its path is not open or there are none.
@@ -163,15 +164,14 @@ class KeyRing:
             return
         name = self.name(scope)
         if name is None:
-            sent = headers.first(scope, b"authorization")
-            why = "" if sent is None else "The API key that was sent is none of the server's. "
-            if sent is not None and not sent.lower().startswith("bearer "):
-                why = "The header Authorization does not begin with `Bearer `. "
-            wanted = "Send one of the server's API keys: `Authorization: Bearer KEY`."
-            raise Unauthorized(why + wanted)
+            sent = (headers.first(scope, each) for each in (b"authorization", b"x-api-key"))
+            found = "none" if all(each is None for each in sent) else "another"
+            raise Unauthorized(
+                f"Found {found}, expected an API key of the server: `Authorization: Bearer KEY`."
+            )
         scope["state"]["client"] = f"key {name}"
         scope["state"]["log_fields"]["key"] = name
 
 
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("latin-1")).digest()
