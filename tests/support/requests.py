@@ -17,15 +17,14 @@ OUTPUT = Output(layers=(0,), stacked=True)
 def request_of(
     lengths: Sequence[int],
     *,
-    texts: Sequence[bytes] | None = None,
     now: float = 0.0,
     spacing: float = 1.0,
     budget: Budget | None = None,
     on_end: Callable[[], None] = lambda: None,
     is_bulk: bool = False,
 ) -> Request:
-    """Return a request with sentences of these lengths; no two are equal without `texts`."""
-    texts = texts or [b"%d" % index for index in range(len(lengths))]
+    """Return a request with sentences of these lengths; no two are equal."""
+    texts = [b"%d" % index for index in range(len(lengths))]
     sentences = Sentences(texts, lengths, [OUTPUT] * len(lengths))
     held = (budget or Budget()).hold(sentences.cost)
     return Request(sentences, held, now, spacing, on_end, is_bulk)

@@ -87,13 +87,9 @@ class Admission:
         client: str = "",
         model: str | None = None,
         *,
-        computed: int | None = None,
         is_bulk: bool = False,
     ) -> Admitted:
         """Count a request of `cost` tokens, or refuse it.
-
-        `computed` are those of its tokens that are computed, fewer where sentences are equal; None:
-        all. They make the class and the times of a request; its limits are over `cost`.
 
         The estimated wait of a request that `is_bulk`, or is larger than a batch, includes all work
         scheduled before it, that of an interactive one only other interactive requests.
@@ -111,8 +107,7 @@ class Admission:
         if cost > self._limits.queue_tokens:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
-        computed = cost if computed is None else computed
-        alone = computed * backlog.best_seconds_per_token
+        alone = cost * backlog.best_seconds_per_token
         if alone > timeout_seconds:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
@@ -120,14 +115,14 @@ class Admission:
                 f"{timeout_seconds:.3g} s (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send "
                 "fewer sentences."
             )
-        refusal = self.refusal(cost, timeout_seconds, model, computed=computed, is_bulk=is_bulk)
+        refusal = self.refusal(cost, timeout_seconds, model, is_bulk=is_bulk)
         if refusal is not None:
             raise refusal
-        seconds = _virtual_duration(computed * backlog.seconds_per_token, timeout_seconds)
+        seconds = _virtual_duration(cost * backlog.seconds_per_token, timeout_seconds)
         return Admitted(
-            is_bulk or computed > backlog.pool.interactive_size,
+            is_bulk or cost > backlog.pool.interactive_size,
             self._tokens.hold(cost),
-            seconds / max(computed, 1),
+            seconds / max(cost, 1),
             self._clients.hold(client, cost),
         )
 
@@ -137,12 +132,9 @@ class Admission:
         timeout_seconds: float,
         model: str | None = None,
         *,
-        computed: int | None = None,
         is_bulk: bool = False,
     ) -> Overloaded | None:
         """Return the reason why a request of `cost` tokens has no room now, or None.
-
-        `computed` are those of its tokens that are computed; None: all.
 
         A request that never has room gets None as well: `admit` raises another error for it.
         """
@@ -157,11 +149,10 @@ class Admission:
                 "do not fit.",
                 retry_after=max(_retry_after(each, excess) for each in busy or [backlog]),
             )
-        computed = cost if computed is None else computed
-        alone = computed * backlog.seconds_per_token
+        alone = cost * backlog.seconds_per_token
         virtual_end = self._clock() + _virtual_duration(alone, timeout_seconds)
         ahead = backlog.tokens_before(virtual_end)
-        if not is_bulk and computed <= backlog.pool.interactive_size:
+        if not is_bulk and cost <= backlog.pool.interactive_size:
             interactive = backlog.interactive_tokens_before(virtual_end)
             ahead = min(ahead, interactive / _INTERACTIVE_SHARE)
         wait, planned = ahead * backlog.seconds_per_token, _PLANNED_SHARE * timeout_seconds

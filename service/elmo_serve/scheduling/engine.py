@@ -144,12 +144,7 @@ class Engine:
         try:
             texts = Sentences(sentences, lengths, outputs)
             admitted = self.admission.admit(
-                texts.cost,
-                timeout_seconds,
-                client,
-                model,
-                computed=texts.computed_cost,
-                is_bulk=is_bulk,
+                texts.cost, timeout_seconds, client, model, is_bulk=is_bulk
             )
             with contextlib.closing(admitted):
                 is_over = asyncio.get_running_loop().create_future()
@@ -236,7 +231,7 @@ def _overdue(request: Request) -> None:
     request.fail(
         DeadlineExceeded(
             f"Not answered in the time of the request (X-Request-Timeout): {request.missing} of "
-            f"{len(request.sentences)} sentences were missing."
+            f"{len(request.sentences.computed)} sentences were missing."
         )
     )
 
@@ -244,10 +239,9 @@ def _overdue(request: Request) -> None:
 def _embedded(request: Request) -> Embedded:
     """Return the results of a request that has all of them."""
     started_at = request.finished_at if request.started_at is None else request.started_at
-    results = [vectors for vectors in request.results if vectors is not None]
-    assert len(results) == len(request.results), "a request that has ended has all its results"
+    results = (request.results[place] for place in request.sentences.places)
     return Embedded(
-        results,
+        [vectors for vectors in results if vectors is not None],
         queue_seconds=started_at - request.arrived_at,
         infer_seconds=request.finished_at - started_at,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from elmo_model.text.batches import BOUNDARIES
@@ -17,7 +17,6 @@ def cost_of(lengths: Collection[int]) -> int:
     return sum(lengths) + BOUNDARIES * len(lengths)
 
 
-@dataclass(frozen=True, slots=True)
 class Sentences:
     """The sentences of one call. Of equal ones with one output, the first is computed.
 
@@ -25,39 +24,20 @@ class Sentences:
         texts: the JSON text of each sentence's tokens, which the scheduler never parses.
         lengths: the number of tokens of each sentence.
         outputs: the result that is computed of each sentence. Outputs are compared by identity.
+        places: the index of the first sentence that is equal to each sentence.
         computed: the indexes of the sentences that are computed, in ascending order.
-        copies: by the index of a sentence that is computed, those of the others equal to it.
+        cost: the tokens of those, boundaries included.
     """
 
-    texts: Sequence[bytes]
-    lengths: Sequence[int]
-    outputs: Sequence[Wanted]
-    computed: Sequence[int] = field(init=False)
-    copies: Mapping[int, Sequence[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, texts: Sequence[bytes], lengths: Sequence[int], outputs: Sequence[Wanted]
+    ) -> None:
+        self.texts, self.lengths, self.outputs = texts, lengths, outputs
         first: dict[tuple[bytes, int], int] = {}
-        copies: dict[int, list[int]] = {}
-        keys = zip(self.texts, map(id, self.outputs), strict=True)
-        for index, key in enumerate(keys):
-            original = first.setdefault(key, index)
-            if original != index:
-                copies.setdefault(original, []).append(index)
-        object.__setattr__(self, "computed", list(first.values()))
-        object.__setattr__(self, "copies", copies)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @property
-    def cost(self) -> int:
-        """The tokens of all sentences, boundaries included."""
-        return cost_of(self.lengths)
-
-    @property
-    def computed_cost(self) -> int:
-        """The tokens of the sentences that are computed, boundaries included."""
-        return cost_of([self.lengths[index] for index in self.computed])
+        keys = zip(texts, map(id, outputs), strict=True)
+        self.places = [first.setdefault(key, index) for index, key in enumerate(keys)]
+        self.computed = list(first.values())
+        self.cost = cost_of([lengths[index] for index in self.computed])
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +55,8 @@ class Request:
         on_end: called once, when the last result or the first error is there.
         is_bulk: whether it is larger than a batch, or interactive requests come first anyway.
         trace: what is noted for the spans of a sampled request.
+        results: the vectors of each sentence that is computed, by its index.
+        missing: how many of them are not there yet.
         queued_sentences, queued_tokens: those that wait for their first batch; kept by the queue.
     """
 
@@ -95,8 +77,8 @@ class Request:
     finished_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.missing = len(self.sentences)
-        self.results = [None] * self.missing
+        self.missing = len(self.sentences.computed)
+        self.results = [None] * len(self.sentences.texts)
 
     def jobs(self) -> Iterator[SentenceJob]:
         """Make the jobs; their virtual start times ascend from the arrival of the request."""
@@ -113,13 +95,13 @@ class Request:
         self.started_at = now
         return True
 
-    def answer(self, index: int, vectors: Vectors, cost: int, now: float) -> None:
-        """Take the vectors of one sentence; the last ones end the request."""
+    def answer(self, job: SentenceJob, vectors: Vectors, now: float) -> None:
+        """Take the vectors of one job; the last ones end the request."""
         if self.is_over:
             return
-        self.results[index] = vectors
+        self.results[job.index] = vectors
         self.missing -= 1
-        self.held.give_back(cost)
+        self.held.give_back(job.cost)
         if not self.missing:
             self.finish(now)
 
@@ -144,7 +126,7 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class SentenceJob:
-    """One sentence of a request to compute, for all sentences of the request that are equal.
+    """One sentence of a request to compute.
 
     Attributes:
         index: the number of the sentence in its request.
@@ -183,8 +165,3 @@ class SentenceJob:
     def is_wanted(self) -> bool:
         """Whether the request still waits. A job that is not wanted is never computed."""
         return not self.request.is_over
-
-    def answer(self, vectors: Vectors, now: float) -> None:
-        """Give the vectors to all equal sentences of the request."""
-        for index in (self.index, *self.request.sentences.copies.get(self.index, ())):
-            self.request.answer(index, vectors, self.cost, now)

@@ -128,7 +128,6 @@ def test_a_request_that_is_larger_than_a_batch_or_said_to_be_is_bulk() -> None:
 
     assert [admission.admit(cost, 60.0).is_bulk for cost in (100, 101)] == [False, True]
     assert admission.admit(100, 60.0, is_bulk=True).is_bulk
-    assert not admission.admit(200, 60.0, computed=100).is_bulk
 
 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
@@ -137,18 +136,6 @@ def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -
         admission_of().admit(600, 0.5)
     with pytest.raises(TooLarge, match=r"0\.01 s .* 0\.000641 s"):
         admission_of().admit(10, 0.000641)
-
-
-def test_the_time_is_that_of_what_is_computed_and_the_limits_count_all() -> None:
-    backlog = FakeBacklog(before=250)
-    admission = admission_of(backlog)
-
-    admission.admit(600, 0.8, computed=10).close()  # 0.26 s with its wait, not 0.85 s
-    assert admission.refusal(600, 0.8, computed=10) is None
-    with pytest.raises(Overloaded, match=r"the request takes 0\.2 s"):
-        admission.admit(600, 0.8, computed=200)
-    with pytest.raises(TooLarge, match="ELMO_MAX_QUEUE_TOKENS"):
-        admission.admit(1_010, 60.0, computed=10)
 
 
 def test_slow_batches_of_other_requests_call_no_request_too_long() -> None:

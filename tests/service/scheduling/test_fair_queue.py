@@ -121,7 +121,7 @@ class Life:
         jobs = self.running.pop(0)
         if how == "done":
             for job in jobs:
-                job.answer(VECTORS, 0.0)
+                job.request.answer(job, VECTORS, 0.0)
         elif how == "retry":
             self.queue.retry(*halves(jobs))
             self.retried += [job for job in jobs if job.is_wanted]

@@ -22,19 +22,8 @@ def test_of_equal_sentences_with_one_output_the_first_is_computed() -> None:
     )
 
     assert sentences.computed == [0, 1, 3]
-    assert sentences.copies == {0: [2], 1: [4]}
-    assert (sentences.cost, sentences.computed_cost) == (21, 13)
-
-
-def test_a_job_answers_all_equal_sentences_of_its_request() -> None:
-    budget = Budget()
-    request = request_of([3, 1, 3], texts=[b"a", b"b", b"a"], budget=budget)
-    first, second = request.jobs()
-    first.answer(VECTORS, 1.0)
-
-    assert (budget.used, request.missing) == (3, 1)
-    second.answer(VECTORS, 2.0)
-    assert (request.results, request.finished_at) == ([VECTORS] * 3, 2.0)
+    assert sentences.places == [0, 1, 0, 3, 1]
+    assert sentences.cost == 5 + 3 + 5
 
 
 def test_the_virtual_start_times_of_a_request_ascend_from_its_arrival() -> None:
@@ -53,10 +42,11 @@ def test_a_request_waits_for_its_first_sentence() -> None:
 def test_the_last_result_ends_a_request() -> None:
     budget, ends = Budget(), list[str]()
     request = request_of([3, 1], budget=budget, on_end=lambda: ends.append("end"))
-    request.answer(1, VECTORS, 3, 1.0)
+    first, second = request.jobs()
+    request.answer(second, VECTORS, 1.0)
     assert (budget.used, request.missing, ends) == (5, 1, [])
 
-    request.answer(0, VECTORS, 5, 2.0)
+    request.answer(first, VECTORS, 2.0)
     assert (budget.used, request.missing, ends) == (0, 0, ["end"])
     assert (request.results, request.finished_at, request.error) == ([VECTORS] * 2, 2.0, None)
 
@@ -76,14 +66,15 @@ def test_an_ended_request_takes_no_result_and_gives_nothing_back(ending: str) ->
     budget, ends = Budget(), list[str]()
     request = request_of([3], budget=budget, on_end=lambda: ends.append("end"))
     other = request_of([30], budget=budget)
+    (job,) = request.jobs()
     if ending == "answered":
-        request.answer(0, VECTORS, 5, 1.0)
+        request.answer(job, VECTORS, 1.0)
     elif ending == "failed":
         request.fail(Unavailable("gone", retry_after=1))
     else:
         request.end()
     before = list(ends), list(request.results), request.error
-    request.answer(0, VECTORS, 5, 2.0)
+    request.answer(job, VECTORS, 2.0)
     request.fail(Unavailable("late", retry_after=1))
     request.end()
 

@@ -391,7 +391,7 @@ def test_limits_are_413_and_named_with_their_values(narrow_client: httpx.Client)
             "5 tokens and at most 4 are allowed (ELMO_MAX_SENTENCE_TOKENS",
         ),
         (
-            {"sentences": [["a"] * 4] * 3, "pooling": "mean", "layers": "top"},
+            {"sentences": [[word] * 4 for word in "abc"], "pooling": "mean", "layers": "top"},
             "18 tokens, boundaries included, and at most 16",
         ),
         ({"sentences": [["x" * 1_000]]}, "at most 1000 are allowed (ELMO_MAX_BODY_BYTES"),

@@ -54,7 +54,7 @@ def test_a_page_of_a_proxy_is_no_fault_of_the_page(page: WordPage) -> None:
 
 def test_a_full_queue_says_when_to_try_again(chromium: Page, tmp_path: Path) -> None:
     limits = {"max_sentence_tokens": 10, "max_batch_tokens": 12, "max_queue_tokens": 60}
-    bulk = {"sentences": [["one"]] * 20}
+    bulk = {"sentences": [[f"w{number}"] for number in range(20)]}
     with (
         gated(tmp_path, **limits, request_timeout_seconds=600) as server,
         ThreadPoolExecutor(1) as pool,

@@ -222,7 +222,7 @@ def test_limits_hold(narrow_client: httpx.Client) -> None:
     for given, name in (
         ([["a"]] * 4, "ELMO_MAX_REQUEST_SENTENCES"),
         ([["a"] * 5], "ELMO_MAX_SENTENCE_TOKENS"),
-        ([["a"] * 4] * 3, "ELMO_MAX_QUEUE_TOKENS"),
+        ([[word] * 4 for word in "abc"], "ELMO_MAX_QUEUE_TOKENS"),
         ([["a" * 1_000]], "ELMO_MAX_BODY_BYTES"),
     ):
         answer = narrow_client.post("/v1/embeddings", json={"input": given})
