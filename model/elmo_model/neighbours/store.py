@@ -167,7 +167,7 @@ def array(path: Path, dtype: type[np.generic], axes: int, width: int | None = No
     except _NO_ARRAY as error:
         raise IndexFolderError(f"{path}: is no array: {error}") from error
     found: NDArray[Any] = np.asarray(mapped)  # over the same memory; much faster in small parts
-    if (found.dtype, found.ndim) != (dtype, axes) or width not in (None, found.shape[-1]):
+    if (found.dtype, found.ndim) != (np.dtype(dtype), axes) or width not in (None, found.shape[-1]):
         fault = f"has the type {found.dtype} and the shape {found.shape}"
         raise IndexFolderError(f"{path}: {fault}: it is damaged")
     return found
