@@ -52,7 +52,7 @@ def test_a_key_is_taken_from_a_header_of_its_own(
     narrow: Running, sent: dict[str, str], status: int
 ) -> None:
     """Gateways and dashboards that own `Authorization` have no other place for it."""
-    headers = {name: value.encode("latin-1") for name, value in sent.items()}
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in sent.items()]
 
     assert httpx.get(narrow.url + "/info", headers=headers).status_code == status
 
