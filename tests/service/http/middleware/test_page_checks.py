@@ -127,6 +127,18 @@ async def test_names_are_checked_where_only_the_address_protects(
         assert (await client.get("/v1/models")).status_code == status
 
 
+@pytest.mark.parametrize(("keys", "status"), [({}, 403), ({"api_keys": "key"}, 401)])
+async def test_origins_are_compared_where_there_are_no_keys(
+    keys: dict[str, str], status: int
+) -> None:
+    app = create_app(assemble(Settings.model_validate({"model": str(SMALL)} | keys)))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://192.0.2.1:8000"
+    ) as client:
+        answer = await client.delete("/tasks/x", headers={"Origin": "http://evil.example"})
+        assert answer.status_code == status
+
+
 def test_dns_rebinding_reaches_no_route_and_probes_do(server: Running) -> None:
     port = server.url.rpartition(":")[2]
     rebound = {
