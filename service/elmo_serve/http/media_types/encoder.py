@@ -1,6 +1,5 @@
 """The interface of a media type: what an encoder is given, and what it returns."""
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -55,31 +54,6 @@ class Encoder:
     encode: Callable[[Embeddings], list[Chunk]]
     decode: Callable[[bytes], list[NDArray[Any]]]
     memory_factor: int = 1
-
-
-class ChunkList(io.RawIOBase):
-    """A file that cannot seek; it joins written bytes and keeps written buffers as they are."""
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
-        self._headers = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        if isinstance(data, bytes | bytearray):
-            self._headers += data
-        else:
-            self.flush()
-            self.chunks.append(memoryview(data))
-        return len(data)
-
-    def flush(self) -> None:
-        """Append the headers written since the last buffer as one chunk."""
-        if self._headers:
-            self.chunks.append(bytes(self._headers))
-            self._headers.clear()
 
 
 def json_array(texts: Sequence[bytes]) -> bytes:

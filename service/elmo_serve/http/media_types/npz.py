@@ -7,6 +7,7 @@ a list with an item for each sentence: `json.loads(archive["tokens"].item())`.
 import io
 import zipfile
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from elmo_serve.http.media_types.encoder import (
     Chunk,
-    ChunkList,
     Embeddings,
     Encoder,
     json_array,
@@ -32,15 +32,14 @@ for the event loop to run. Measured by `benchmarks/event_loop.py`."""
 
 def encode(embeddings: Embeddings) -> list[Chunk]:
     """Return the archive in chunks; the vectors are not copied."""
-    file = ChunkList()
+    file = _ChunkList()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for index, array in enumerate(embeddings.arrays):
             _add(archive, str(index), array)
         if embeddings.tokenizer is not None:
             _add(archive, "tokens", np.array(json_array(embeddings.sentences)))
             _add(archive, "offsets", np.array(json_array(embeddings.offsets)))
-    file.flush()
-    return file.chunks
+    return file.joined()
 
 
 def decode(data: bytes) -> list[NDArray[Any]]:
@@ -50,10 +49,63 @@ def decode(data: bytes) -> list[NDArray[Any]]:
         return [archive[str(index)] for index in range(len(names))]
 
 
+class _ChunkList(io.RawIOBase):
+    """A file that keeps written buffers as they are.
+
+    `zipfile` writes the header of a member again when it knows its size and checksum: readers that
+    go from member to member, such as Java's, need them there. So it may seek back to the start of
+    anything that it wrote as `bytes`.
+    """
+
+    def __init__(self) -> None:
+        self._chunks: list[bytearray | memoryview] = []
+        self._headers: dict[int, bytearray] = {}  # by their place in the file
+        self._size = self._position = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset
+        return offset
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._position < self._size:
+            self._headers[self._position][:] = data
+        elif isinstance(data, bytes):
+            self._headers[self._position] = bytearray(data)
+            self._chunks.append(self._headers[self._position])
+        else:
+            self._chunks.append(memoryview(data))
+        self._position += len(data)
+        self._size = max(self._size, self._position)
+        return len(data)
+
+    def joined(self) -> list[Chunk]:
+        """Return the content; headers beside each other are one chunk."""
+        chunks: list[Chunk] = []
+        headers = bytearray()
+        for each in self._chunks:
+            if isinstance(each, bytearray):
+                headers += each
+                continue
+            if headers:
+                chunks.append(bytes(headers))
+                headers.clear()
+            chunks.append(each)
+        return [*chunks, bytes(headers)]  # an archive ends with its directory
+
+
 def _add(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
     is_large = array.nbytes >= zipfile.ZIP64_LIMIT
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=is_large) as member:
-        member.write(_header(array))
+        member.write(_header(array.dtype, array.shape))
         for part in _parts(raw(array)):
             member.write(part)
 
@@ -67,9 +119,12 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         yield data[start : start + _PART_BYTES]
 
 
-def _header(array: NDArray[Any]) -> bytes:
+@lru_cache(maxsize=1_024)  # many sentences have the same length
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the start of a .npy file."""
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    members = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, members)
     return header.getvalue()
 
 
