@@ -33,6 +33,8 @@ _DEFAULT_MODEL: Final = "english"
 
 _log = logging.getLogger(__name__)
 
+Stamps = tuple[tuple[str, int, int], ...]
+
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Maps sentences, lists of tokens or texts, to one vector each: (n, width).
@@ -148,15 +150,27 @@ def _output(members: dict[str, Any], count: int) -> Output:
     return replace(output, pooling=members["pooling"], normalize=members["normalize"])
 
 
-@lru_cache(maxsize=2)
 def network_of(model: str | Path, precision: str) -> InProcess:
     """Return one network for all estimators of a model: a grid search makes many.
 
-    Raises ValueError for what is neither a string nor a path.
+    A file or folder that was replaced since is opened again. Raises ValueError for what is neither
+    a string nor a path.
     """
     if not isinstance(model, str | Path):
         raise ValueError(f"model is {shown(model)}, expected the name of a model or a path")
-    return open_network(str(model), precision=precision)
+    return _network_of(str(model), precision, _stamps(Path(model)))
+
+
+@lru_cache(maxsize=2)
+def _network_of(model: str, precision: str, _stamps: Stamps) -> InProcess:
+    return open_network(model, precision=precision)
+
+
+def _stamps(path: Path) -> Stamps:
+    """Return name, time in nanoseconds and size of a file, or of each file of a folder."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+    found = ((file.name, file.stat()) for file in files)
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
 def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:

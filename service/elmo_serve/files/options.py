@@ -22,7 +22,6 @@ from elmo_serve.output import Output, Pooling, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
-    from elmo_serve.models.cache import CacheSettings
     from elmo_serve.models.opening import InProcess
 
 # Seconds that a request is repeated while a server that responded before is busy or restarts.
@@ -31,21 +30,19 @@ _PATIENCE_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class EmbedOptions:
-    """Values, which can be sent to another machine.
+    """The options of one run: values.
 
     `model` is a name or a path, and with a `server` the name of one of its models, or None for its
-    first. `cache` is that of published models, by default that of the environment. `word_vectors`
-    is the folder of a map; with a server any text means those of the server. `input_format` None
-    leaves the choice to the names of the files. `tokenizer` None keeps the tokens of the input
-    format, `model` is the tokenizer of the model. `batch_size` is the number of sentences in a
-    batch that carries its LSTM state on; None computes each sentence alone. `rules` read FASTA;
-    with `protein` a record has one vector, the mean over its residues.
+    first. `word_vectors` is the folder of a map; with a server any text means those of the server.
+    `input_format` None leaves the choice to the names of the files. `tokenizer` None keeps the
+    tokens of the input format, `model` is the tokenizer of the model. `batch_size` is the number of
+    sentences in a batch that carries its LSTM state on; None computes each sentence alone. `rules`
+    read FASTA; with `protein` a record has one vector, the mean over its residues.
     """
 
     layers: str | int
     output_format: str
     model: str | None = None
-    cache: CacheSettings | None = None
     server: str | None = None
     api_key: str | None = field(default=None, repr=False)
     device: str = "auto"
@@ -148,7 +145,6 @@ class EmbedOptions:
         words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None
         network = open_network(
             self.model,
-            self.cache,
             device=self.device,
             precision=self.precision,
             owns_process=True,

@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 
 from elmo_model.tasks.examples import FitError
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter, vectorizer
-from elmo_serve.estimators.vectorizer import network_of
+from elmo_serve.estimators.vectorizer import _network_of
 from elmo_serve.models.opening import InProcess, open_network
 from tests.support.servers import SMALL
 
@@ -78,7 +78,7 @@ def test_estimators_of_one_process_share_the_network(monkeypatch: pytest.MonkeyP
         return open_network(model, **options)
 
     monkeypatch.setattr(vectorizer, "open_network", opening)
-    network_of.cache_clear()
+    _network_of.cache_clear()
 
     clone(FITTER).fit(SENTENCES, LABELS).predict(SENTENCES)
     ElmoVectorizer(model=str(SMALL)).transform(SENTENCES[:1])

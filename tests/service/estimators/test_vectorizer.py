@@ -17,6 +17,7 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter
 from elmo_serve.models.cache import DownloadError
+from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, Running
 
 SENTENCES = [["The", "cat"], ["sat", "."], ["mat"], ["The", "mat", "sat"]] * 5
@@ -194,3 +195,18 @@ def test_an_address_is_no_model(use: Callable[[], object]) -> None:
         CheckpointError, match=r"^http://localhost:1: .* ElmoVectorizer\(URL\) take an"
     ):
         use()
+
+
+def test_a_file_that_was_replaced_is_opened_again(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(SMALL, model)
+    before = ElmoVectorizer(model=model).transform(["a b"])
+    other = write_pair(tmp_path / "other")
+    for file in other.iterdir():
+        shutil.copy(file, model)
+
+    after = ElmoVectorizer(model=model).transform(["a b"])
+
+    expected = ElmoVectorizer(model=other).transform(["a b"])
+    np.testing.assert_array_equal(after, expected)
+    assert after.shape != before.shape or not np.allclose(after, before)
