@@ -1,12 +1,12 @@
 """The architecture of docs/design.md, read from the imports of every source file.
 
-Imports inside functions count as well; only those for the type checker do not.
+Imports inside functions count as well. Those for the type checker count in circles alone.
 """
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -224,16 +224,55 @@ def _reads_environment(module: str) -> bool:
     return bool(names & {"environ", "getenv"})
 
 
-def test_there_is_no_import_cycle() -> None:
-    graph = {
-        module: {name for name in imports(module) if name in SOURCES} - {module}
-        for module in SOURCES
-    }
-    while leaves := [module for module, needs in graph.items() if not needs & set(graph)]:
-        for leaf in leaves:
-            del graph[leaf]
+CIRCLES_TO_GO = {
+    frozenset({"elmo_model.tasks.comparison", "elmo_model.tasks.report"}),
+    frozenset({"elmo_serve.commands.embed", "elmo_serve.commands.embed_run"}),
+    frozenset({"elmo_serve.tasks", "elmo_serve.validation"}),
+}
+"""Circles that were there when the rule was made. None may be added; a mended one leaves."""
 
-    assert not graph, "these import each other, or a module that does"
+
+def test_no_modules_and_no_packages_import_each_other() -> None:
+    """Packages are those directly in `elmo_model`, `elmo_serve` and `elmo_client`."""
+    modules = {module: _all_imports(module) for module in SOURCES}
+    packages: dict[str, set[str]] = {}
+    for module, needs in modules.items():
+        packages.setdefault(_package(module), set()).update(map(_package, needs))
+
+    assert circles(modules) | circles(packages) <= CIRCLES_TO_GO
+
+
+def _all_imports(module: str) -> set[str]:
+    """Return the modules of this project that a module imports, for the type checker as well."""
+    lines = [
+        node for node in ast.walk(tree(module)) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    found = _named(ast.Module(list[ast.stmt](lines), []), local=True, only_local=False)
+    return {name for name in found if name in SOURCES}
+
+
+def _package(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """Return the sets of names that need each other, directly or through others."""
+    reach = {name: set(needs) - {name} for name, needs in graph.items()}
+    for middle in graph:
+        for needs in reach.values():
+            if middle in needs:
+                needs.update(reach[middle])
+    return {
+        frozenset({name, *(other for other in needs if name in reach[other])})
+        for name, needs in reach.items()
+        if name in needs
+    }
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set[str]()}
+
+    assert circles(graph) == {frozenset("abc")}
 
 
 def test_only_heavy_and_optional_modules_are_imported_inside_functions() -> None:

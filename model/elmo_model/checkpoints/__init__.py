@@ -15,9 +15,9 @@ from elmo_model.checkpoints import (
     tf_hub,
     token_embeddings,
 )
+from elmo_model.checkpoints.allennlp import KnownOptions, no_options
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
 from elmo_model.checkpoints.native import save
-from elmo_model.models.catalogue import path_fault
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
 
@@ -57,12 +57,15 @@ _IN_ORDER: tuple[Format, ...] = (
 FORMATS = {form.NAME: form for form in _IN_ORDER}
 
 
-def load(path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
+def load(
+    path: str | Path, *, device: str | torch.device = "cpu", known: KnownOptions = no_options
+) -> Elmo:
     """Load the network at a path: a file, a folder or a zip. Names of models are not taken.
 
-    Raises CheckpointError, with file, key, found and expected, for a damaged or unknown checkpoint.
+    `known` has the options of published weights that lie alone. Raises CheckpointError, with file,
+    key, found and expected, for a missing, damaged or unknown checkpoint.
     """
-    return _with_notes_logged(read(path)).build().to(device)
+    return _with_notes_logged(read(path, known)).build().to(device)
 
 
 def load_pair(options: str | Path, weights: str | Path) -> Elmo:
@@ -73,25 +76,23 @@ def load_pair(options: str | Path, weights: str | Path) -> Elmo:
     return _with_notes_logged(allennlp.read_files(Path(options), Path(weights))).build()
 
 
-def describe(path: str | Path) -> tuple[ElmoConfig, Origin]:
+def describe(path: str | Path, known: KnownOptions = no_options) -> tuple[ElmoConfig, Origin]:
     """Return configuration and origin, without building a network.
 
-    Raises CheckpointError as `load` does.
+    Takes what `load` takes, and raises CheckpointError as it does.
     """
-    checkpoint = _with_notes_logged(read(path))
+    checkpoint = _with_notes_logged(read(path, known))
     return checkpoint.config, checkpoint.origin()
 
 
-def read(path: str | Path) -> Checkpoint:
+def read(path: str | Path, known: KnownOptions = no_options) -> Checkpoint:
     """Read the checkpoint at a path into memory. Raises CheckpointError as `load` does."""
     place = Path(path)
-    if (fault := path_fault(str(path))) is not None:
-        raise CheckpointError(fault)
     try:
         form = _form(place)
     except OSError as error:  # a folder that this user may not search
         raise CheckpointError(f"{place}: cannot be read: {error.strerror}") from error
-    return form.read(place)
+    return allennlp.read(place, known) if form is allennlp else form.read(place)
 
 
 def _form(place: Path) -> Format:
@@ -130,6 +131,7 @@ __all__ = [
     "FORMATS",
     "Checkpoint",
     "CheckpointError",
+    "KnownOptions",
     "describe",
     "load",
     "load_pair",

@@ -7,7 +7,7 @@ Aligned multilingual models add a matrix: `align.pth`, or the only file that end
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -18,7 +18,6 @@ from elmo_model.checkpoints import hdf5, layout, options, pickles, vocabulary_fi
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 from elmo_model.files.atomic import replacing, write_bytes
-from elmo_model.models.catalogue import options_of_weights
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.task import Task
@@ -39,7 +38,14 @@ _MATRIX = ".pth"
 # makes the other two weights exactly zero.
 _FIRST_LAYER = (-9e10, 1.0, -9e10)
 
+KnownOptions = Callable[[str], str | None]
+"""Maps the MD5 of weights, in hexadecimal digits, to the options file published with them."""
+
 _CHUNK = 1 << 20  # bytes that are hashed at once
+
+
+def no_options(md5: str) -> None:
+    """Know no published weights."""
 
 
 def recognises(path: Path) -> bool:
@@ -58,7 +64,7 @@ def is_alignment(path: Path) -> bool:
     return any(map(is_options, beside)) and any(map(_is_weights, beside))
 
 
-def read(path: Path) -> Checkpoint:
+def read(path: Path, known: KnownOptions = no_options) -> Checkpoint:
     """Read the pair at `path`: its folder, its zip, or either file; or the matrix beside it.
 
     Options without `char_cnn` describe a word-input model: the dataset `embedding` is its table,
@@ -67,8 +73,8 @@ def read(path: Path) -> Checkpoint:
     """
     source = _source_at(path)
     if source is None and path.name.endswith(_MATRIX):
-        return _aligned(_read_pair(find(path.parent)), in_folder(path.parent), path.name)
-    checkpoint = _read_pair(find(path))
+        return _aligned(_read_pair(find(path.parent), known), in_folder(path.parent), path.name)
+    checkpoint = _read_pair(find(path), known)
     matrices = [file for file in source.files if file.endswith(_MATRIX)] if source else []
     if source is None or not matrices:
         return checkpoint
@@ -93,8 +99,8 @@ def _source_at(path: Path) -> Source | None:
     return None if path.name.endswith(_MATRIX) and not path.is_dir() else source_at(path)
 
 
-def _read_pair(pair: "PublishedPair") -> Checkpoint:
-    described = _options_of(pair)
+def _read_pair(pair: "PublishedPair", known: KnownOptions = no_options) -> Checkpoint:
+    described = _options_of(pair, known)
     with hdf5.datasets(pair.source, pair.weights) as arrays:
         network = network_of(described, arrays, pair.source)
     return Checkpoint(pair.name, NAME, *network)
@@ -130,14 +136,14 @@ def network_of(
         assert config.char_cnn is not None, "options with characters"
         alphabet = Utf8Alphabet(config.char_cnn.max_characters)
     else:
-        alphabet = vocabulary_of(source, arrays)
+        alphabet = vocabulary_file.of_table(source, arrays)
         config = options.config_of(described, arrays.shapes, alphabet.word_count)
     stored, origin = layout.entries(config), described.label
     tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=[layout.WORDS])
     return config, alphabet, tensors
 
 
-def _options_of(pair: "PublishedPair") -> options.OptionsFile:
+def _options_of(pair: "PublishedPair", known: KnownOptions) -> options.OptionsFile:
     """Return the options of a pair; weights alone have those that were published with their MD5."""
     if pair.options:
         return options.read(pair.source, pair.options)
@@ -147,31 +153,13 @@ def _options_of(pair: "PublishedPair") -> options.OptionsFile:
     with pair.source.open(pair.weights) as stream:
         while data := stream.read(_CHUNK):
             md5.update(data)
-    content = options_of_weights(md5.hexdigest())
+    content = known(md5.hexdigest())
     if content is None:
         raise CheckpointError(
             f"{pair.source.path}: holds no options.json, expected it with the other file: the MD5 "
             f"of {pair.weights}, {md5.hexdigest()}, is of no model whose options are known"
         )
     return options.parse(pair.options_label, content.encode())
-
-
-def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
-    """Read the vocabulary of a word table; CheckpointError if their numbers of rows differ."""
-    file = vocabulary_file.find(source)
-    vocabulary = vocabulary_file.read(source, file)
-    if layout.WORDS not in table.shapes:
-        raise CheckpointError(
-            f"{table.label}: {layout.WORDS} is missing, expected a row for each of the "
-            f"{vocabulary.word_count:,} words in {source.label(file)}"
-        )
-    rows = (table.shapes[layout.WORDS] or (0,))[0]
-    if rows != vocabulary.word_count:
-        raise CheckpointError(
-            f"{table.label}: {layout.WORDS} has {rows:,} rows, expected "
-            f"{vocabulary.word_count:,}, one for each word in {source.label(file)}"
-        )
-    return vocabulary
 
 
 def write(elmo: Elmo, folder: str | Path) -> None:

@@ -6,7 +6,7 @@ of each row.
 
 from pathlib import Path
 
-from elmo_model.checkpoints import allennlp, hdf5, layout, options
+from elmo_model.checkpoints import allennlp, hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, source_at
 
@@ -33,7 +33,7 @@ def read(path: Path) -> Checkpoint:
     source = pair.source
     described, origin = options.read(source, pair.options), pair.options_label
     with hdf5.datasets(source, file) as table, hdf5.datasets(source, pair.weights) as weights:
-        vocabulary = allennlp.vocabulary_of(source, table)
+        vocabulary = vocabulary_file.of_table(source, table)
         config = options.config_of(described, weights.shapes, vocabulary.word_count)
         stored = list(layout.entries(config))
         of_table = [entry for entry in stored if entry.array == layout.WORDS]

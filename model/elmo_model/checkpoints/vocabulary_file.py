@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.layout import WORDS, Arrays
 from elmo_model.checkpoints.source import Source, bounded, only
 from elmo_model.errors import shown
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
@@ -42,6 +43,19 @@ def read(source: Source, file: str) -> WordVocabulary:
         return WordVocabulary(tuple(words_of(source, file)))
     except AlphabetError as error:
         raise CheckpointError(f"{source.label(file)}: {error}") from error
+
+
+def of_table(source: Source, table: Arrays) -> WordVocabulary:
+    """Read the vocabulary of the table of words; CheckpointError if the rows are not as many."""
+    file = find(source)
+    vocabulary, label = read(source, file), source.label(file)
+    rows = table.sizes(WORDS, 2)[0]
+    if rows != vocabulary.word_count:
+        raise CheckpointError(
+            f"{table.label}: {WORDS} has {rows:,} rows, expected {vocabulary.word_count:,}, one "
+            f"for each word in {label}"
+        )
+    return vocabulary
 
 
 def words_of(source: Source, file: str) -> list[str]:

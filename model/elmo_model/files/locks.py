@@ -2,54 +2,68 @@
 
 import errno
 import fcntl
-import itertools
 import logging
 import os
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
-ATTEMPTS: Final = 500
-"""How often a lock is tried, `_PAUSE_SECONDS` apart, before `locked_file` gives up. With a larger
-number a thread waits longer for a process that was stopped while it held the lock."""
+from filelock import FileLock, Timeout
 
-_PAUSE_SECONDS: Final = 0.01
-
-_LOGGED_ATTEMPT: Final = 100
-"""The attempt after which a wait is logged: after a second."""
+SECONDS: Final = 5.0
+"""How long `locked_file` waits. With a larger number a thread waits longer for a process that was
+stopped while it held the lock."""
 
 LOCK: Final = ".lock"
 """The file in a folder that its only writer locks."""
+
+_LOGGED_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.01
+
+# EBADF: NFS locks no file that is open for reading alone.
+_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EBADF)
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked_file(path: Path, attempts: int | None = ATTEMPTS) -> Iterator[None]:
+def locked_file(path: Path, seconds: float = SECONDS) -> Iterator[None]:
     """Hold the lock of the file `path`, which is made, while the block runs.
 
-    `attempts` None waits without a limit, as for a download by another process. On a file system
-    without locks the block runs without one.
+    Negative `seconds` wait without a limit, as for a download by another process. On a file system
+    without locks the block runs without one. The file can be written by every user, since each has
+    to open it for writing.
 
     Raises:
         BlockingIOError: another thread or process holds the lock for too long. One that was stopped
             by SIGSTOP holds it until it goes on.
-        OSError: the file can neither be made nor be read.
+        OSError: the file can neither be made nor be written.
     """
-    with _opened(path) as lock:
-        for attempt in itertools.count() if attempts is None else range(attempts):
-            try:
-                lock_now(lock)
-                break
-            except BlockingIOError:
-                if attempt == _LOGGED_ATTEMPT:
-                    _log.warning("waiting for the lock %s, which another process holds", path)
-                time.sleep(_PAUSE_SECONDS)
-        else:
-            raise BlockingIOError(f"Another server has locked {path}.")
+    lock = FileLock(path, mode=0o666, poll_interval=_POLL_SECONDS)
+    try:
+        _acquire(lock, path, seconds)
+    except Timeout:
+        raise BlockingIOError(f"another process has locked {path}") from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def _acquire(lock: FileLock, path: Path, seconds: float) -> None:
+    """Acquire a lock; a wait of more than a second is logged."""
+    if 0 <= seconds <= _LOGGED_SECONDS:
+        lock.acquire(seconds)
+        return
+    try:
+        lock.acquire(_LOGGED_SECONDS)
+    except Timeout:
+        _log.warning("waiting for the lock %s, which another process holds", path)
+        lock.acquire(seconds - _LOGGED_SECONDS if seconds > 0 else -1)
 
 
 @contextmanager
@@ -62,21 +76,10 @@ def only_writer(folder: Path, refusal: Exception) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked_file(folder / LOCK, attempts=1))
+            stack.enter_context(locked_file(folder / LOCK, 0))
         except BlockingIOError:
             raise refusal from None
         yield
-
-
-def _opened(path: Path) -> IO[bytes]:
-    """Open the file of a lock, which may belong to another user: reading is enough for a lock."""
-    try:
-        return path.open("ab")
-    except PermissionError as refusal:
-        try:
-            return path.open("rb")
-        except OSError:
-            raise refusal from None
 
 
 def lock_now(file: IO[bytes]) -> None:
@@ -87,8 +90,7 @@ def lock_now(file: IO[bytes]) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # EBADF: NFS locks no file that is open for reading alone.
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
+        if error.errno not in (*_NO_LOCKS, errno.ENOSYS):
             raise
 
 

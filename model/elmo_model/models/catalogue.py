@@ -87,19 +87,13 @@ def path_fault(path: str) -> str | None:
 def missing(name: str) -> str:
     """Return the error message for a path that does not exist; it explains names and misspellings.
 
-    The caller takes paths. A name that reaches it was not resolved: built-in names are taken by
-    `elmo_model.models.opening.open_model`, published names by `elmo_serve.models.fetching.locate`.
+    Built-in names and those of published models in the cache are resolved before
+    (`elmo_serve.models.fetching.locate`).
     """
-    known = canonical(name)
-    if known in BUILT_IN:
-        return (
-            f"{name}: does not exist, expected the path of a checkpoint; the built-in model of "
-            f"this name is opened by elmo_model.models.opening.open_model"
-        )
     if published_model(name) is not None:
         return (
             f"{name}: does not exist, expected the path of a checkpoint; the published model of "
-            f"this name is fetched by `elmo download {known}`, which prints its path"
+            f"this name is fetched by `elmo download {canonical(name)}`, which prints its path"
         )
     if "://" in name:
         askers = "--server, ElmoEmbedder(URL) and ElmoVectorizer(URL) take an address"

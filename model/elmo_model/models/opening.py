@@ -9,7 +9,7 @@ import torch
 from elmo_model import checkpoints
 from elmo_model.checkpoints import softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError, revision
-from elmo_model.models.catalogue import canonical
+from elmo_model.models.catalogue import canonical, options_of_weights, path_fault
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.initialise import initialise
@@ -58,7 +58,7 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
     name = str(name_or_path)
     if (built_in := canonical(name)) in BUILT_IN:
         return BUILT_IN[built_in]().to(device)
-    return checkpoints.load(name, device=device)
+    return checkpoints.load(_existing(name), device=device, known=options_of_weights)
 
 
 def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin]:
@@ -70,7 +70,14 @@ def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin]:
     if canonical(name) in BUILT_IN:
         elmo = open_model(name)
         return elmo.config, elmo.origin
-    return checkpoints.describe(name)
+    return checkpoints.describe(_existing(name), options_of_weights)
+
+
+def _existing(name: str) -> str:
+    """Return the path of a checkpoint. Raises CheckpointError where nothing is there."""
+    if (fault := path_fault(name)) is not None:
+        raise CheckpointError(fault)
+    return name
 
 
 def find_softmax(

@@ -64,7 +64,7 @@ def store_folder(path: Path, cache: Path) -> Path:
         folder = cache / "word-vectors" / f"{file}-{version}"
         if not _use(folder, folder.with_name(file)):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with locked_file(folder.with_name(f"{file}.lock"), attempts=None):
+            with locked_file(folder.with_name(f"{file}.lock"), -1):
                 if not (folder / FACTS).exists():
                     _write(path, folder, folder.with_name(f".{file}.tmp"))
                 _use(folder, folder.with_name(file))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from elmo_model.files import atomic as atomic_files
-from elmo_model.files.locks import ATTEMPTS, lock_now, locked_file
+from elmo_model.files.locks import SECONDS, lock_now, locked_file
 from elmo_serve.errors import Conflict, Unavailable
 from elmo_serve.tasks.registry import unwritable
 
@@ -87,7 +87,7 @@ class JobFolder:
     def __init__(
         self,
         tasks: Path,
-        creation_attempts: int = ATTEMPTS,
+        creation_seconds: float = SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Use the task folder `tasks`; nothing is written before the first `write`.
@@ -98,7 +98,7 @@ class JobFolder:
         self._folder = tasks / FOLDER
         self._lock: IO[bytes] | None = None
         self._guard = threading.Lock()
-        self._creation_attempts = creation_attempts
+        self._creation_seconds = creation_seconds
         self._clock = clock
         self._ended_at: dict[str, float] | None = None  # of the clock, by job; None: not tidied yet
 
@@ -121,7 +121,7 @@ class JobFolder:
         try:
             with self._guard:
                 self._be_owner()
-            with locked_file(self._folder / _CREATION, self._creation_attempts):
+            with locked_file(self._folder / _CREATION, self._creation_seconds):
                 refuse_duplicate(job.name, self.list())
                 self.write(job)
         except OSError as error:

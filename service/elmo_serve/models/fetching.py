@@ -153,7 +153,7 @@ def _locked(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         with _unless_read_only():
             # A download takes minutes: it has no limit.
-            stack.enter_context(locked_file(folder / ".lock", attempts=None))
+            stack.enter_context(locked_file(folder / ".lock", -1))
         yield
 
 

@@ -236,11 +236,13 @@ def test_weights_alone_have_the_options_that_were_published_with_them(
         file.write(alone / "weights.hdf5", "uniref50_v2/weights.hdf5")
 
     for place in (alone, alone / "weights.hdf5", archive):
-        assert same(load(usual), load(place))
+        assert same(load(usual), load(place, known=options_of_weights))
     other = write_pair(tmp_path / "other", seed=1)
     (other / "options.json").unlink()
     with pytest.raises(CheckpointError, match=r"the MD5 of weights\.hdf5, .* is of no model whose"):
-        load(other)
+        load(other, known=options_of_weights)
+    with pytest.raises(CheckpointError, match=r"holds no options\.json"):
+        load(alone)
 
 
 def test_the_published_options_of_seqvec_are_those_of_their_checksum() -> None:

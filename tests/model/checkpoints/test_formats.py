@@ -63,12 +63,10 @@ def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
         file.writestr("a.jpg", "")
 
-    with pytest.raises(CheckpointError, match=r"empty: is an empty folder, expected a checkpoint$"):
-        load(tmp_path / "empty")
-    for name in ("notes.txt", "photos.zip"):
+    for name in ("notes.txt", "photos.zip", "empty"):
         with pytest.raises(CheckpointError, match=r"is of no known format, expected"):
             load(tmp_path / name)
-    with pytest.raises(CheckpointError, match=r"nowhere: does not exist, expected a checkpoint$"):
+    with pytest.raises(CheckpointError, match="nowhere: cannot be read: No such file"):
         load(tmp_path / "nowhere")
 
 
@@ -92,13 +90,6 @@ def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
             pytest.raises(CheckpointError, match=f"^{path}: cannot be read: Permission denied$"),
         ):
             load(path)
-
-
-def test_load_says_which_call_takes_a_name() -> None:
-    with pytest.raises(CheckpointError, match=r"elmo_model\.models\.opening\.open_model$"):
-        load("english")
-    with pytest.raises(CheckpointError, match=r"`elmo download original`, which prints its path$"):
-        load("original")
 
 
 def test_two_files_anywhere_are_a_pair(tmp_path: Path) -> None:

@@ -130,7 +130,6 @@ def test_names_are_found_in_any_case() -> None:
         ("http://localhost:8000", "expected the name or path of a model; --server"),
         ("/models/english", "does not exist, expected a checkpoint"),
         ("english.hdf5", "does not exist, expected a checkpoint"),
-        ("english", "opened by elmo_model.models.opening.open_model"),
         ("5.5B", "fetched by `elmo download 5.5b`"),
     ],
 )
