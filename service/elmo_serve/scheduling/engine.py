@@ -23,8 +23,7 @@ from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 
 _SLICE = 500
-"""Sentences that are queued in one turn of the event loop: about a millisecond of it
-(`benchmarks.event_loop`)."""
+"""Sentences that are queued in one turn of the event loop: one to three milliseconds of it."""
 
 
 @dataclass(frozen=True, slots=True)
