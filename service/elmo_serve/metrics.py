@@ -81,9 +81,6 @@ class Metrics:
             _SECONDS,
             "route",
         )
-        self.spans_dropped = self._counter(
-            "elmo_spans_dropped_total", "Spans of traces that the collector did not take."
-        )
         self.token_warnings = self._counter(
             "elmo_token_warnings_total",
             "Tokens that are longer than the model reads, or have white space inside.",

@@ -62,7 +62,7 @@ def assemble(
     }
     engine = Engine(pools, segments, limits, metrics)
     server = _server(settings, engine, segments, metrics, spawn_fit, hardware.cores)
-    server.tracer = start_tracer(environment or {}, metrics)
+    server.tracer = start_tracer(environment or {})
     return server
 
 

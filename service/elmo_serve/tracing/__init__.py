@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # an extra, which takes 0.2 s to import
-    from elmo_serve.metrics import Metrics
     from elmo_serve.tracing.tracer import Tracer
 
 _PROTOCOL: Final = "http/protobuf"
@@ -15,11 +14,11 @@ _PROTOCOL: Final = "http/protobuf"
 _log = logging.getLogger("elmo_serve")
 
 
-def start_tracer(environment: Mapping[str, str], metrics: Metrics) -> Tracer | None:
+def start_tracer(environment: Mapping[str, str]) -> Tracer | None:
     """Return what makes and sends traces; None where `environment` names no endpoint for them.
 
-    The variables are meant for every program of a machine. What cannot be done here turns traces
-    off with one line in the log, and does not stop the server.
+    The variables are meant for every program of a machine, and the SDK reads them again. What
+    cannot be done here turns traces off with one line in the log, and does not stop the server.
     """
     names = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
     endpoint, protocol = (
@@ -38,7 +37,7 @@ def start_tracer(environment: Mapping[str, str], metrics: Metrics) -> Tracer | N
             )
         from elmo_serve.tracing.tracer import Tracer  # noqa: PLC0415 - an extra
 
-        return Tracer(environment, metrics.spans_dropped)
+        return Tracer()
     except ImportError as error:
         _log.warning(
             "traces are off: %s is not installed; pip install 'elmo-serve[traces]'", error.name

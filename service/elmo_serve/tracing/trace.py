@@ -1,4 +1,4 @@
-"""What is noted of one sampled request while it is answered."""
+"""The times of one request that are noted while it is answered."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """One sampled request. The spans of its parts are made after its response.
+    """The trace of one request. The spans of its parts are made after its response.
 
     Attributes:
-        context: the ids of the span of the whole request, of OpenTelemetry's API.
-        parent: those of the client's span; None where it has sent none.
+        span: the span of the whole request, of OpenTelemetry's API; it has begun.
         id: the id of the trace, in hexadecimal.
-        header: the value of `traceresponse`, by which a client finds the span.
-        began: when the request was received, in seconds of `time.monotonic`.
-        last: the end of the last stage, where the next one begins.
+        is_sampled: whether its spans are sent.
+        last: the end of the last stage, where the next one begins, in seconds of `time.monotonic`.
     """
 
-    context: Any
-    parent: Any
+    span: Any
     id: str
-    header: bytes
+    is_sampled: bool
     parts: list[Part] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
     last: float = field(default_factory=time.monotonic)
     _epoch_ns: int = field(default_factory=lambda: time.time_ns() - time.monotonic_ns())
+
+    @property
+    def header(self) -> bytes:
+        """The value of `traceresponse`, by which a client finds the span."""
+        return f"00-{self.id}-{self.span.get_span_context().span_id:016x}-01".encode()
 
     def end_stage(self, name: str) -> None:
         """Note a stage that began with the end of the last one."""

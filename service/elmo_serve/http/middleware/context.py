@@ -145,17 +145,17 @@ class RequestContext:
 
 
 def _begin_trace(scope: Scope, tracer: "Tracer") -> Trace | None:
-    """Return the trace of a sampled request; put it and the id of the trace into its state."""
+    """Begin the trace of a request, and put its id into the state; return it if it is sampled."""
     if scope["path"] in PROBES:
         return None
     sent = headers.first(scope, b"traceparent")
-    trace_id, is_sampled = tracer.sampling.decide(sent)
-    trace = None
-    if is_sampled:
-        trace = tracer.begin(sent, headers.every(scope, b"tracestate"))
-        trace_id, scope["state"]["trace"] = trace.id, trace
-    if trace_id is not None:
-        scope["state"]["trace_id"] = scope["state"]["log_fields"]["trace_id"] = trace_id
+    trace = tracer.begin(sent, ",".join(headers.every(scope, b"tracestate")))
+    if trace is None:
+        return None
+    scope["state"]["trace_id"] = scope["state"]["log_fields"]["trace_id"] = trace.id
+    if not trace.is_sampled:
+        return None
+    scope["state"]["trace"] = trace
     return trace
 
 
