@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +38,12 @@ BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
 _LAYOUT: Final = "name a --layout, such as seqvec"
+_LOOKED_INTO: Final = 100
+"""Files of a folder that are opened to see whether they are FASTA; more delay a run on NFS."""
 _GO_WITH: Final = {"api_key": "server", "batch_size": "carry_state"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """The command line as click has read it."""
 
@@ -109,10 +114,15 @@ class Options:
             subject = f"{self.output_format} is a layout of proteins"
         return f"{subject}, and {DEFAULT_MODEL} reads English: {wanted}"
 
+    @cached_property
+    def corpus(self) -> Corpus:
+        """INPUT, or the files below it."""
+        return Corpus(Path(self.input))
+
     @property
     def holds_fasta(self) -> bool:
         """Whether INPUT, or a file of it, has a name of FASTA."""
-        return "fasta" in map(input_format, Corpus(Path(self.input)).files)
+        return "fasta" in map(input_format, self.corpus.files)
 
     @property
     def carried_batch(self) -> int | None:
@@ -285,11 +295,13 @@ def _check_source(options: Options) -> None:
         fail(f"--tokenizer splits plain text, not {form}", code=2)
 
 
-def _without_format(source: Path) -> list[str]:
-    """Return a file, or the files of a folder that their names do not tell from plain text."""
+def _without_format(options: Options) -> Iterator[str]:
+    """Yield a file, or files of a folder whose names say no format: the first ones of many."""
+    source = Path(options.input)
     if not source.is_dir():
-        return [str(source)]
-    return [str(source / name) for name in Corpus(source).files if input_format(name) == "plain"]
+        return iter([options.input])
+    plain = (name for name in options.corpus.files if input_format(name) == "plain")
+    return (str(source / name) for name in islice(plain, _LOOKED_INTO))
 
 
 def _check_proteins(options: Options) -> None:
@@ -297,7 +309,7 @@ def _check_proteins(options: Options) -> None:
     if not options.is_fasta:
         if name in LAYOUTS:
             fail(f"{name} is a layout of FASTA, not of {options.input_format}", code=2)
-        names = () if options.input_format else _without_format(Path(options.input))
+        names = () if options.input_format else _without_format(options)
         if (fasta := next(filter(begins_as_fasta, names), None)) is not None:
             wanted = "name --input-format fasta, or plain for text"
             fail(f"{fasta} begins with '>', as FASTA does: {wanted}", code=2)

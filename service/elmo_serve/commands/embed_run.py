@@ -31,7 +31,7 @@ from elmo_serve.files.outputs.proteins import SEQVEC_ENDINGS, seqvec_layout
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import begun
 from elmo_serve.files.run import EmbedRun, Report
-from elmo_serve.files.text import Corpus, Text
+from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import Source
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def write_vectors(options: Options) -> None:
 
 def _tell_of_tables(options: Options) -> None:
     """Tell of tables, one file or some of a folder, whose lines are read as sentences."""
-    corpus = Corpus(Path(options.input))
+    corpus = options.corpus
     tables = [corpus.text(each).name for each in corpus.files if each.endswith(TABLES)]
     if tables and options.input_format is None and not options.is_fasta:
         more = f", and so are {len(tables) - 1:,} more" if tables[1:] else ""
@@ -142,7 +142,7 @@ def _to_folder(options: Options) -> Report:
         options=run,
         part_sentences=options.part_sentences or PART_SENTENCES,
     )
-    for name in job.corpus.files[:1]:
+    for name in options.corpus.files[:1]:
         _tell_of_raw(job.corpus.text(name), options)
     with steps() as step, _opened(options, run) as source:
         writer = PartWriter(job, source)

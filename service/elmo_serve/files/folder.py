@@ -65,13 +65,14 @@ class FolderRun:
         started = time.monotonic()
         self.options.form.require()
         self.options.form.check(self.options.output(model))
-        parts = list(self.corpus.parts(self.part_sentences))
+        corpus = self.corpus
+        parts = list(corpus.parts(self.part_sentences))
         if not parts:
             raise FileError(f"{self.root} has no sentences")
         counts = Counter(part.file for part in parts)
         ending = self.options.form.ending
         with folder_of_parts(
-            Path(self.folder), self._identity(model), counts, ending, discard=force
+            Path(self.folder), self._identity(model, corpus), counts, ending, discard=force
         ):
             missing = [part for part in parts if not self.path(part).is_file()]
             try:
@@ -92,14 +93,14 @@ class FolderRun:
             "continues from there"
         )
 
-    def _identity(self, model: ModelInfo) -> dict[str, Any]:
+    def _identity(self, model: ModelInfo, corpus: Corpus) -> dict[str, Any]:
         """Return what a run has in common with the one that it continues."""
         return {
             **self.options.identity(model, self.options.input_format or "by name"),
             "model": model.revision,
             "precision": model.precision,
             "part sentences": self.part_sentences,
-            "text": self.corpus.digest(),
+            "text": corpus.digest(),
         }
 
 

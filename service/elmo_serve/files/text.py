@@ -4,9 +4,10 @@ import hashlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
 
@@ -218,26 +219,35 @@ def surveyed(texts: Iterable[Text], check: Check, skipped: Container[int] = froz
     return Survey(sentences, tokens)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Corpus:
-    """Files below a folder, or one file; `form` returns the format of a file of a name."""
+    """Files below a folder, or one file; `form` returns the format of a file of a name.
+
+    The folder is listed once.
+    """
 
     root: Path
     form: Callable[[str], InputFormat] = format_of
     keep_blank: bool = False
 
-    @property
-    def files(self) -> list[str]:
-        """Return the paths of the files relative to the root, sorted; hidden ones are left out.
+    @cached_property
+    def files(self) -> Sequence[str]:
+        """The paths of the files relative to the root, sorted; hidden ones are left out.
 
-        A corpus of one file has its name alone.
+        A corpus of one file has its name alone. Raises FileError for a name that is not UTF-8.
         """
         if self.root.is_file():
             return [self.root.name]
         paths = (path.relative_to(self.root) for path in self.root.rglob("*") if path.is_file())
-        return sorted(
+        files = sorted(
             path.as_posix() for path in paths if not any(p.startswith(".") for p in path.parts)
         )
+        for file in files:
+            try:
+                file.encode()
+            except UnicodeEncodeError:
+                raise FileError(f"{self.root}: the name {shown(file)} is not UTF-8") from None
+        return files
 
     def text(self, file: str) -> Text:
         """Return the text of one of the files."""

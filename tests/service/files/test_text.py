@@ -105,6 +105,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_name_that_is_not_utf8_is_refused_before_a_text_is_read(folder: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt"))).write_text("x\n")
+
+    with pytest.raises(FileError, match="is not UTF-8"):
+        next(Corpus(folder).parts(1))
+
+
+def test_a_folder_is_listed_once(folder: Path) -> None:
+    corpus = Corpus(folder)
+    files = list(corpus.files)
+    (folder / "later.txt").write_text("later\n")
+
+    assert list(corpus.files) == files == ["a.txt", "b/two.txt", "empty.txt"]
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
 def test_the_parts_together_are_the_files(folder: Path, most: int) -> None:
     found = Corpus(folder)
