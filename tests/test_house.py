@@ -38,7 +38,7 @@ TORCH = {
     "elmo_serve.models.opening",
     "elmo_serve.elmo_embedder",
 }
-"""The modules of the service that use the network, beside `jobs/` and the commands."""
+"""The modules of the service that use the network, beside the commands."""
 
 
 def top(name: str) -> str:
@@ -140,7 +140,7 @@ def test_the_layers_of_the_paper_know_nothing_of_inference() -> None:
 
 
 def test_only_a_few_modules_of_the_service_use_torch() -> None:
-    allowed = {*TORCH, *inside("elmo_serve.commands", "elmo_serve.jobs")}
+    allowed = {*TORCH, *inside("elmo_serve.commands")}
 
     assert not importers(set(inside("elmo_serve")) - allowed, "torch")
 
@@ -195,7 +195,7 @@ def test_neither_layers_nor_the_server_know_a_file_format() -> None:
 
     assert not importers(modules, "h5py", "tarfile")
     # Between a process and its own children.
-    assert {*importers(modules, "pickle")} == {"elmo_serve.jobs.plan", "elmo_serve.workers.process"}
+    assert {*importers(modules, "pickle")} == {"elmo_serve.workers.process"}
     assert importers(modules, "safetensors") == ["elmo_serve.http.media_types.safetensors"]
     assert importers(modules, "zipfile") == ["elmo_serve.http.media_types.npz"]
 
@@ -302,6 +302,7 @@ def test_no_file_is_named_like_a_module_that_it_hides() -> None:
 
 
 NOT_FOR_USERS = {
+    "elmo_serve.bulk_queue.WorkFailedError",
     "elmo_serve.errors.ServiceError",  # has a status; `elmo_serve.cli` catches it as well
     "elmo_serve.load_test.connections.LostError",
     "elmo_serve.models.transfer._RetryError",
@@ -311,7 +312,7 @@ NOT_FOR_USERS = {
 
 
 def test_every_other_error_has_the_base_that_the_command_line_catches() -> None:
-    server = {*inside(*(f"elmo_serve.{name}" for name in ("http", "jobs", "workers")))}
+    server = {*inside(*(f"elmo_serve.{name}" for name in ("http", "workers")))}
     built_in = {"Exception", "ValueError", "RuntimeError", "OSError", "LookupError", "KeyError"}
     found = {
         f"{module}.{node.name}"

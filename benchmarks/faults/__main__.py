@@ -28,7 +28,7 @@ from pathlib import Path
 import httpx
 import torch
 
-from benchmarks.faults.clients import NOT_FINITE, Client, FitClient, Outcomes
+from benchmarks.faults.clients import NOT_FINITE, Client, Outcomes
 from benchmarks.faults.injections import Environment, inject
 from benchmarks.faults.laws import Size, broken, measure, settled, until_quiet
 from benchmarks.faults.replicas import Replica, compiled, throttle_file
@@ -147,23 +147,21 @@ async def _run(
         clients = [
             Client(http, front, answers, on, found, next(sources)) for _ in range(options.clients)
         ]
-        fits = FitClient(http, urls, on, next(sources))
         history = TaskHistory(http, urls, on, next(sources))
         work = [asyncio.create_task(client.run(is_over)) for client in clients]
         await asyncio.sleep(_WARM_SECONDS)
         before = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
-        beside = [fits.run(is_calm), *(history.run(is_calm) for _ in range(3))]
-        work += map(asyncio.create_task, beside)
+        work += [asyncio.create_task(history.run(is_calm)) for _ in range(3)]
         caused = await _cause(on, events)
         is_calm.set()
         laws = await until_quiet(on, missing_only=True)
         is_over.set()
         await asyncio.gather(*work)
-        laws += await fits.settle(60) + await history.look()
+        laws += await history.look()
     laws += await until_quiet(on)
     after = await settled(on, before)
     laws += broken(on, found, before, after)
-    _print(on, found, caused, fits, history, before, after)
+    _print(on, found, caused, history, before, after)
     return laws
 
 
@@ -186,7 +184,6 @@ def _print(
     on: Environment,
     found: Outcomes,
     caused: Counter[str],
-    fits: FitClient,
     history: TaskHistory,
     before: list[Size],
     after: list[Size],
@@ -203,7 +200,6 @@ def _print(
     print(f"| wrong answers | {found.wrong} |")
     print(f"| largest difference, in tolerances | {found.worst:.3f} |")
     print(f"| operations on tasks, in an order | {history.operations} |")
-    print(f"| fits | {', '.join(f'{n} {state}' for state, n in fits.states.items())} |")
     for index, (first, last) in enumerate(zip(before, after, strict=True)):
         print(f"| replica {index}, before | {first} |\n| replica {index}, after | {last} |")
 

@@ -17,8 +17,6 @@ from benchmarks.faults.replicas import RAISES
 from benchmarks.load import random_options
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import Answers, Asked
-from tests.support.fits import ENDED
-from tests.support.fits import body as fit_body
 
 LATE_SECONDS = 20.0
 """Seconds after its deadline at which a request without an answer counts as hung."""
@@ -174,62 +172,3 @@ class Client:
         found.worst = max(found.worst, worst)
         found.wrong += worst > 1
         return worst <= 1
-
-
-class FitClient:
-    """Starts a fit, asks for its job through any replica, and cancels some."""
-
-    def __init__(
-        self, http: httpx.AsyncClient, urls: list[str], on: Environment, source: random.Random
-    ) -> None:
-        self._http = http
-        self._urls = urls
-        self._on = on
-        self._source = source
-        self.states: Counter[str] = Counter()
-        self.jobs: dict[str, str] = {}  # the last known state of each job
-
-    async def run(self, is_over: asyncio.Event) -> None:
-        """Start fits until it is over; then cancel those that still run, and wait."""
-        number = 0
-        while not is_over.is_set():
-            number += 1
-            response = await self._request(
-                "POST", f"/tasks/fit-{number}/fit", json=fit_body(count=20)
-            )
-            if response is not None and response.status_code == 202:
-                self.jobs[response.json()["id"]] = "queued"
-            await self._look(self._source.random() < 0.3)
-            await asyncio.sleep(self._source.uniform(1, 6))
-
-    async def settle(self, seconds: float) -> list[str]:
-        """Wait, cancel after half the time, and return the jobs that have not ended."""
-        start = time.monotonic()
-        while time.monotonic() < start + seconds:
-            await self._look(time.monotonic() > start + seconds / 2)
-            if set(self.jobs.values()) <= ENDED:
-                break
-            await asyncio.sleep(0.5)
-        self.states = Counter(self.jobs.values())
-        return [f"job {name} is {state}" for name, state in self.jobs.items() if state not in ENDED]
-
-    async def _look(self, is_cancelling: bool) -> None:
-        for name in [name for name, state in self.jobs.items() if state not in ENDED]:
-            method = "DELETE" if is_cancelling else "GET"
-            response = await self._request(method, f"/jobs/{name}")
-            if response is not None and response.status_code == 200:
-                self.jobs[name] = response.json()["state"]
-            elif response is not None and response.status_code == 404:
-                self._on.findings.append(f"job {name} is not known any more")
-                self.jobs[name] = "done"
-
-    async def _request(self, method: str, path: str, **given: Any) -> httpx.Response | None:
-        """Return the response, or None where there is none, which a fault may cause."""
-        start = time.monotonic()
-        try:
-            url = self._source.choice(self._urls) + path
-            return await self._http.request(method, url, timeout=60, **given)
-        except httpx.HTTPError as error:
-            if not UNREACHABLE & self._on.during(start - _GRACE_SECONDS, time.monotonic()):
-                self._on.findings.append(f"{method} {path}: {error!r}")
-            return None

@@ -24,7 +24,6 @@ _GAUGES = (
     "elmo_queue_tokens",
     "elmo_answer_bytes",
     "elmo_receiving_bytes",
-    "elmo_jobs",
 )
 
 
@@ -71,14 +70,12 @@ def measure(replica: Replica) -> Size:
 async def until_quiet(on: Environment, missing_only: bool = False) -> list[str]:
     """Wait until all processes are there and, without requests, all gauges are at zero.
 
-    With `missing_only` clients still send requests, which use all processes but the parser of fits.
+    With `missing_only` clients still send requests, which use all processes.
     """
     until = time.monotonic() + _QUIET_SECONDS
     while True:
         laws = []
         for replica in on.replicas:
-            if missing_only:
-                await asyncio.to_thread(replica.parse_a_fit)
             missing = await asyncio.to_thread(replica.missing)
             if not missing and not missing_only:
                 missing = await asyncio.to_thread(_unfinished, replica)

@@ -23,8 +23,7 @@ from tests.support.processes import below, children, is_alive, name_of
 from tests.support.servers import Running, free_port, running
 
 PROCESSES = {"worker": 2, "json": 1}
-"""Child processes that a replica has at least: those that read bodies, texts and fits start when
-needed."""
+"""Child processes that a replica has at least; those for bodies and texts start when needed."""
 
 RAISES = "!raises"
 """The word for which the model of a replica raises."""
@@ -130,13 +129,6 @@ class Replica:
         if status != 200 or up != PROCESSES["worker"] or hung or not is_whole:
             return f"ready: {status}, workers up: {up:g}, processes: {there}, hung: {hung}"
         return ""
-
-    def parse_a_fit(self) -> None:
-        """Give the parser of fits a body to refuse: one that hangs is found when it is used."""
-        assert self.server is not None
-        body = {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "one"}]}
-        with self.server.client(verify=False) as http, contextlib.suppress(httpx.HTTPError):
-            http.post("/tasks/quiet/fit", json=body)
 
     def logs(self) -> list[str]:
         """Return the log of each of its starts."""

@@ -17,7 +17,6 @@ from elmo_client.errors import (
     CannotSend,
     ElmoError,
     FieldError,
-    FitFailed,
     InvalidRequest,
     ModelChanged,
     NotFound,
@@ -30,11 +29,8 @@ from elmo_client.errors import (
     Unauthorized,
     Unreachable,
 )
-from elmo_client.job import AsyncJob, Job
 from elmo_client.results import (
     EmbeddedText,
-    Head,
-    JobState,
     Neighbour,
     Neighbours,
     Scores,
@@ -48,7 +44,6 @@ from elmo_client.transport.token_warning import TokenWarning
 
 __all__ = [
     "AsyncClient",
-    "AsyncJob",
     "BadAnswer",
     "CannotSend",
     "Client",
@@ -57,11 +52,7 @@ __all__ = [
     "EmbedOptions",
     "EmbeddedText",
     "FieldError",
-    "FitFailed",
-    "Head",
     "InvalidRequest",
-    "Job",
-    "JobState",
     "ModelChanged",
     "Neighbour",
     "Neighbours",

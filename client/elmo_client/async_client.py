@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
 
 from elmo_client.errors import shown
-from elmo_client.job import AsyncJob
 from elmo_client.results import (
     Cosines,
     EmbeddedText,
@@ -30,13 +29,10 @@ from elmo_client.results import (
 from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, listed
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
-    FitOptions,
-    Kind,
     Layer,
     Side,
     check_sentences,
     check_texts,
-    fit_body,
     json_bytes,
     neighbours_body,
     path_of,
@@ -49,7 +45,6 @@ from elmo_client.transport.responses import (
     json_of,
     models_of,
     neighbours_of,
-    state_of,
     substitutes_of,
     task_of,
     texts_of,
@@ -240,39 +235,35 @@ class AsyncClient:
         gamma: float = 1.0,
         layer_norm: bool = False,
         description: str = "",
+        model: str | None = None,
+        revision: str | None = None,
+        fit: Mapping[str, Any] | None = None,
     ) -> Task:
-        """Register a task, or replace the one of this name, and return it."""
+        """Register a task, or replace the one of this name, and return it.
+
+        Args:
+            name: the name of the task.
+            weights: one raw number per layer, before the softmax.
+            gamma: scale of the mix.
+            layer_norm: normalise each layer over its sentence first.
+            description: for people.
+            model: the model that the task is for; None for that of the client.
+            revision: the revision of that model's weights; the server refuses another one.
+            fit: what the weights were learned from, which the server keeps beside them.
+        """
         path = path_of("/tasks", name) + query_of(self._session.model)
         weights = listed("weights", weights, "one number per layer")
-        task = Task(name, tuple(weights), gamma, layer_norm, description)
-        body = json_bytes(asdict(task), f"task {shown(name)}")
-        return task_of(await self._json(Call("PUT", path, body)))
+        task = asdict(Task(name, tuple(weights), gamma, layer_norm, description))
+        members = given({**task, "model": model, "revision": revision, "fit": fit})
+        return task_of(
+            await self._json(Call("PUT", path, json_bytes(members, f"task {shown(name)}")))
+        )
 
     async def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
         # A second DELETE would be 404: it is not repeated if the first may have been processed.
         path = path_of("/tasks", name) + query_of(self._session.model)
         await self._session.send(Call("DELETE", path, repeatable=False))
-
-    async def fit(
-        self,
-        name: str,
-        examples: Iterable[Mapping[str, Any]],
-        *,
-        kind: Kind,
-        model: str | None = None,
-        **options: Unpack[FitOptions],
-    ) -> AsyncJob:
-        """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
-        path = f"{path_of('/tasks', name)}/fit{query_of(model or self._session.model)}"
-        body = fit_body(examples, kind, **options)
-        # A second POST would be 409: it is not repeated if the first may have been processed.
-        call = Call("POST", path, body, repeatable=False)
-        return self.job(state_of(await self._json(call)).id)
-
-    def job(self, job_id: str) -> AsyncJob:
-        """Return the job of an id; the server is not asked."""
-        return AsyncJob(self._session, job_id)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -7,7 +7,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from concurrent.futures import Future
@@ -17,11 +16,9 @@ from typing import Any, Self, TypeVar, Unpack
 from elmo_client.async_client import AsyncClient
 from elmo_client.errors import CannotSend
 from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
-from elmo_client.job import Job
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
-from elmo_client.transport.requests import FitOptions, Kind
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
 from elmo_client.transport.token_warning import Answer, WarnOnce, keep_warnings, warn
@@ -110,40 +107,6 @@ class Client:
     put_task = blocking(AsyncClient.put_task)
 
     delete_task = blocking(AsyncClient.delete_task)
-
-    def fit(
-        self,
-        name: str,
-        examples: Iterable[Mapping[str, Any]],
-        *,
-        kind: Kind,
-        model: str | None = None,
-        **options: Unpack[FitOptions],
-    ) -> Job:
-        """Queue a fit of a task on the server, and return its job.
-
-        The server learns the weights of the layers together with a linear head, and registers the
-        task, in place of any other of its name, when the job is done.
-
-        Args:
-            name: the name of the task.
-            examples: mappings with `tokens` or `text`, and `labels` (one a token) or `label`; for
-                "pair" with `pair`, two sides, and `label`. `"test": True` marks those that are
-                scored and not learned from. docs/api.md has all members.
-            kind: "token", "sentence" or "pair".
-            model: one of several models of the server; None for that of the client.
-            tokenizer: of `text`; None for that of the model.
-            validation, seeds, layer_norm, l2_weights, dropout: options of the fit; None for the
-                default of the server.
-
-        Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
-        """
-        found = self._call(self._async.fit, name, examples, kind=kind, model=model, **options)
-        return Job(found, self._call)
-
-    def job(self, job_id: str) -> Job:
-        """Return the job of an id; the server is not asked."""
-        return Job(self._async.job(job_id), self._call)
 
     def close(self) -> None:
         """Cancel the requests in flight and close the connections.

@@ -3,7 +3,6 @@
 ElmoError
 ├── CannotSend         an argument or a sentence that the server would refuse; nothing was sent
 ├── Unreachable        no response: the connection failed, or the time ran out
-├── FitFailed          a fit that failed on the server, or was cancelled
 ├── BadAnswer          a response that is not one of elmo-serve
 │   └── ModelChanged       another model responded than the one that GET /info described
 └── Refused            the server responded with an error; `problem` is its document
@@ -68,10 +67,6 @@ class CannotSend(ElmoError, ValueError):
 
 class Unreachable(ElmoError):
     """No response came from the server. `__cause__` is the error of httpx, if there is one."""
-
-
-class FitFailed(ElmoError):
-    """A fit ended without a task: it failed or was cancelled. The text has the reason."""
 
 
 class BadAnswer(ElmoError):

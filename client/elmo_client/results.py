@@ -1,6 +1,5 @@
-"""What the clients return: vectors, tokens, cosines, neighbours, scores, tasks and jobs."""
+"""What the clients return: vectors, tokens, cosines, neighbours, scores and tasks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,35 +110,3 @@ class Task:
     gamma: float = 1.0
     layer_norm: bool = False
     description: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """A job as the server answered it.
-
-    `state` is "queued", "running", "done", "failed" or "cancelled"; `progress` goes from 0 to 1.
-    `scores["mixtures"]` has an entry for each mixture that is fitted so far. `task` is there when
-    the job is done, `reason` when it failed.
-    """
-
-    id: str
-    name: str
-    state: str
-    progress: float
-    scores: Mapping[str, Any]
-    task: Task | None
-    reason: str | None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing about the job will change."""
-        return self.state not in ("queued", "running")
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The linear head of a task: `weight` (labels, 2P) and `bias` (labels); 8P for a pair."""
-
-    labels: tuple[str, ...]
-    weight: NDArray[np.float32]
-    bias: NDArray[np.float32]

@@ -13,7 +13,6 @@ ServiceError
 │   ├── NotFound
 │   │   ├── UnknownModel       404
 │   │   ├── UnknownTask        404
-│   │   ├── UnknownJob         404
 │   │   └── UnknownRoute       404
 │   ├── MethodNotAllowed       405
 │   ├── NotAcceptable          406
@@ -116,9 +115,6 @@ class UnknownModel(NotFound, title="Unknown model"): ...
 
 
 class UnknownTask(NotFound, title="Unknown task"): ...
-
-
-class UnknownJob(NotFound, title="Unknown job"): ...
 
 
 class UnknownRoute(NotFound, title="Unknown route"): ...

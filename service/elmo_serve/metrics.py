@@ -28,10 +28,6 @@ _FAILURES = (
     "write_hung",
     "text_lost",
     "text_hung",
-    "body_lost",
-    "body_hung",
-    "fit_lost",
-    "fit_hung",
     "deadline",
 )
 
@@ -54,7 +50,6 @@ class Metrics:
         self._declare_failures()
         self._declare_workers()
         self._declare_watched()
-        self._declare_jobs()
         self.registry.register(_LogLines())
 
     def snapshot(self) -> Collector:
@@ -167,14 +162,6 @@ class Metrics:
             "elmo_shared_memory_bytes",
             "Bytes of shared memory: large bodies, results and free segments.",
         )
-
-    def _declare_jobs(self) -> None:
-        self.jobs = self._gauge("elmo_jobs", "Fits that wait or run.", "state")
-        for state in ("queued", "running"):
-            self.jobs.labels(state)
-        self.jobs_ended = self._counter("elmo_jobs_ended_total", "Fits that have ended.", "state")
-        for state in ("done", "failed", "cancelled"):
-            self.jobs_ended.labels(state)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(name, meaning, labels, registry=self.registry)

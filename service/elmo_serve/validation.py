@@ -171,6 +171,7 @@ _ITEMS: Final[dict[int | str, str]] = {  # of lists, by the name of the field
 
 _WORDS: Final = {
     "bool_type": "must be true or false",
+    "dict_type": "must be an object",
     "finite_number": "must be a finite number",
     "float_type": "must be a number",
     "greater_than": "must be above {gt:g}",

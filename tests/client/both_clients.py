@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, Self
 
-from elmo_client import AsyncClient, Client, Job
+from elmo_client import AsyncClient, Client
 
 _END = object()
 
@@ -37,9 +37,6 @@ class RunAsyncClient:
                 self._runner.run(arrays.aclose())  # type: ignore[attr-defined]
 
         return generate()
-
-    def fit(self, *arguments: Any, **options: Any) -> Job:
-        return Job(self._call(self.client.fit, *arguments, **options), self._call)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return partial(self._call, getattr(self.client, name))

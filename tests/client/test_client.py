@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,6 +21,7 @@ from elmo_client import (
     ElmoEmbedder,
     InvalidRequest,
     NotFound,
+    RequestRefused,
     Task,
     Unauthorized,
 )
@@ -105,11 +107,6 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         CannotSend,
         "sentences is a DataFrame; expected a list of texts, or of lists of tokens",
     ),
-    "a table of examples": (
-        lambda client: client.fit("mine", pd.DataFrame({"text": ["a"]}), kind="sentence"),
-        CannotSend,
-        'examples is a DataFrame; expected a list of mappings, such as table.to_dict("records")',
-    ),
 }
 
 
@@ -177,7 +174,14 @@ def test_a_task_takes_numbers_of_numpy(sdk: Client, tasks: Path) -> None:
 
 
 def test_tasks_are_put_used_listed_and_deleted(sdk: Client, tasks: Path) -> None:
-    put = sdk.put_task("sense", [0.5, -1.0, 2.0], gamma=1.5, description="an example")
+    info, learned = sdk.info(), {"seeds": 3}
+    origin = {"model": info["model"], "revision": info["revision"]}
+    put = sdk.put_task(
+        "sense", [0.5, -1.0, 2.0], gamma=1.5, description="an example", fit=learned, **origin
+    )
+    assert json.loads((tasks / "sense.json").read_text())["fit"] == learned
+    with pytest.raises(RequestRefused, match="is for revision 'another'"):
+        sdk.put_task("sense", [0, 0, 0], revision="another")
 
     assert put == Task("sense", (0.5, -1.0, 2.0), 1.5, False, "an example")
     assert sdk.tasks() == (put,)
@@ -198,17 +202,11 @@ def test_a_name_that_has_no_path_is_not_sent(client_class: Any, name: Any) -> No
     calls: list[Callable[[Any], object]] = [
         lambda client: client.put_task(name, [1, 2, 3]),
         lambda client: client.delete_task(name),
-        lambda client: client.fit(name, [{"label": "x"}], kind="sentence"),
     ]
     with client_class("http://127.0.0.1:1") as client:
         for call in calls:
             with pytest.raises(CannotSend, match=r"the name of the task is .*; expected 1 to 64"):
                 call(client)
-    with (
-        Client("http://127.0.0.1:1") as client,
-        pytest.raises(CannotSend, match=r"the id of the job is .*; expected the one that fit"),
-    ):
-        client.job(name)
 
 
 def test_a_refusal_carries_its_document(sdk: Client) -> None:

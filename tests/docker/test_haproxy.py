@@ -225,16 +225,14 @@ def test_the_configuration_of_compose_is_valid() -> None:
     assert "[WARNING]" not in checked.stderr
 
 
-def test_every_request_for_vectors_may_be_repeated_and_no_other() -> None:
+def test_every_request_for_vectors_may_be_repeated() -> None:
     lines = re.findall(r"acl is_repeatable path(_beg)? (.+)", (FOLDER / "haproxy.cfg").read_text())
     whole = {path for prefix, paths in lines if not prefix for path in paths.split()}
     starts = tuple(path for prefix, paths in lines if prefix for path in paths.split())
     document = json.loads((ROOT / "docs" / "openapi.json").read_text())
     posts = {path for path, methods in document["paths"].items() if "post" in methods}
 
-    assert {path for path in posts if path not in whole and not path.startswith(starts)} == {
-        "/tasks/{name}/fit"
-    }
+    assert not {path for path in posts if path not in whole and not path.startswith(starts)}
     for page in ("api.md", "deploy.md"):
         text = (ROOT / "docs" / page).read_text()
         (listed,) = re.findall(r"`GET`, `HEAD`,([^.]+)", text)

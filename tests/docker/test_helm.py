@@ -29,7 +29,7 @@ LOCKED = {
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "several models": {"models": {"english": "english", "clinical": "/models/clinical"}},
-    "settings": {"settings": {"ELMO_MAX_JOB_BYTES": 4294967296, "ELMO_PRECISION": "bfloat16"}},
+    "settings": {"settings": {"ELMO_MAX_ANSWER_BYTES": 4294967296, "ELMO_PRECISION": "bfloat16"}},
     "traces": {
         "settings": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
         "networkPolicy": {"downloads": False, "egress": [{"ports": [{"port": 4318}]}]},
@@ -45,7 +45,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "tasks": {"existingClaim": "tasks"},
             "models": {"existingClaim": "models"},
             "cache": {"existingClaim": "cache"},
-            "scratch": {"size": "20Gi"},
         }
     },
     "monitoring": {
@@ -136,7 +135,7 @@ def test_each_variant_is_valid_and_keeps_the_promises(variant: str) -> None:
         ({"autoscaling": {"kind": "hpo"}}, "autoscaling.kind"),
         ({"settings": {"PRECISION": "int8"}}, "PRECISION"),
         ({"settings": {"ELMO_API_KEYS": "secret"}}, "ELMO_API_KEYS"),
-        ({"volumes": {"scratch": {"size": "much"}}}, "volumes.scratch.size"),
+        ({"volumes": {"tmp": {"size": "much"}}}, "volumes.tmp.size"),
         ({"gpu": {"enabled": "yes"}}, "gpu.enabled"),
         ({"image": {"digest": "latest"}}, "image.digest"),
         ({"ingress": {"enabled": True}}, "ingress.host"),
@@ -150,7 +149,7 @@ def test_a_wrong_value_is_refused_by_its_name(values: dict[str, Any], named: str
 
 def test_settings_reach_the_server_as_they_are_written() -> None:
     data = objects("settings")["ConfigMap"]["data"]
-    assert data["ELMO_MAX_JOB_BYTES"] == "4294967296"
+    assert data["ELMO_MAX_ANSWER_BYTES"] == "4294967296"
     assert data["ELMO_PRECISION"] == "bfloat16"
     traces = objects("traces")["ConfigMap"]["data"]
     assert traces["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
@@ -201,12 +200,7 @@ def test_openshift_sets_the_user() -> None:
 
 
 def test_volumes_hold_what_is_written_to_them() -> None:
-    """A fit writes ELMO_MAX_JOB_BYTES; not into the volume of tasks, which all replicas share."""
     volumes = {each["name"]: each for each in pod("default")["volumes"]}
-    scratch = volumes["scratch"]["emptyDir"]["sizeLimit"]
-    most = Settings.model_fields["max_job_bytes"].default
-    assert int(scratch.removesuffix("Gi")) * 2**30 > most
-    assert objects("default")["ConfigMap"]["data"]["ELMO_SCRATCH"] == "/scratch"
     claim = objects("default")["PersistentVolumeClaim"]
     assert volumes["tasks"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
 

@@ -39,7 +39,7 @@ _MODULES = (
     "elmo_serve.cli",
     "elmo_serve.http.server",
     "elmo_serve.models.opening",
-    "elmo_serve.jobs.training",
+    "elmo_model.tasks.command",
     "elmo_serve.http.helpers.parsing",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",

@@ -19,7 +19,6 @@ from typing import Any
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
-from elmo_serve.jobs.child import spawner
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Message, RunnerSettings
@@ -51,9 +50,7 @@ def main() -> int:
     given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
     settings = from_strings(given)
     logs.configure(settings.log_level, settings.log_format)
-    log = (settings.log_level, settings.log_format)
-    # At the lowest priority a fit would starve beside the tests.
-    return run(assemble(settings, _make, _PATIENT, spawn_fit=spawner(log, niceness=0)))
+    return run(assemble(settings, _make, _PATIENT))
 
 
 @contextmanager

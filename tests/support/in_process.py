@@ -15,20 +15,17 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.helpers.fit_pool import FIT, FitParser
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.process import InSlices, Memory
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
-from elmo_serve.jobs.child import SpawnFit
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.asgi import http_scope, pieces
 from tests.support.engines import turns, until
-from tests.support.fit_tasks import FitHere
 from tests.support.gated_worker import GatedWorker, ModelWorker
 from tests.support.servers import SMALL
 
@@ -54,10 +51,6 @@ class HelpersHere(HelperPool):
             return found.result if isinstance(found, InSlices) else found
 
         return asyncio.ensure_future(result())
-
-
-class NoBodyProcess(HelpersHere, FitParser):
-    """Parses bodies of fits in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +109,6 @@ async def in_process(
     *,
     is_open: bool = True,
     has_model: bool = False,
-    spawn_fit: SpawnFit = FitHere,
     environment: Mapping[str, str] | None = None,
     **settings: object,
 ) -> AsyncIterator[InProcess]:
@@ -141,11 +133,9 @@ async def in_process(
         given,
         lambda *_: worker,
         hardware=Hardware(0),
-        spawn_fit=spawn_fit,
         environment=environment,
     )
     segments, metrics = SharedMemoryPool(), Metrics()
-    server.fit_parser = NoBodyProcess(FIT, segments, metrics, count=1)
     server.helpers = Helpers.of(segments, metrics, 1, HelpersHere)
     app = create_app(server)
     async with (

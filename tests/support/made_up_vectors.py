@@ -1,7 +1,7 @@
 """Made-up vectors of three layers, sentences whose labels layer 1 alone tells apart, and a fit."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,19 +15,22 @@ from elmo_model.tasks.fitter import FitOptions
 WIDTH = 8
 
 
-def encode(sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+def layers_of(sentence: Sequence[str]) -> Tensor:
     """Map words to vectors of which layer 1 alone tells the words apart; layer 0 and 2 are noise.
 
     The vectors of a sentence depend on that sentence alone.
     """
-    found = []
-    for sentence in sentences:
-        seed = zlib.crc32(" ".join(sentence).encode())
-        layers = np.random.default_rng(seed).normal(size=(3, len(sentence) + 2, WIDTH))
-        for place, word in enumerate(sentence, 1):
-            layers[1, place, : ord(word[0]) % 3 + 1] += 3
-        found.append(torch.from_numpy(layers.astype(np.float32)))
-    return found
+    seed = zlib.crc32(" ".join(sentence).encode())
+    layers = np.random.default_rng(seed).normal(size=(3, len(sentence) + 2, WIDTH))[:, 1:-1]
+    for place, word in enumerate(sentence):
+        layers[1, place, : ord(word[0]) % 3 + 1] += 3
+    return torch.from_numpy(layers.astype(np.float32))
+
+
+def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
+    """Yield the layers of `layers_of`, the last sentence first."""
+    for number in reversed(range(len(sentences))):
+        yield number, layers_of(sentences[number])
 
 
 def learned(examples: Examples, options: FitOptions) -> Row:

@@ -17,7 +17,7 @@ from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.store import open_index
 from elmo_model.neighbours.writer import IndexWriter
-from elmo_serve.jobs.bulk_queue import BulkQueue
+from elmo_serve.bulk_queue import BulkQueue
 from tests.support.engines import Bench
 from tests.support.gated_worker import INFO
 from tests.support.servers import Running

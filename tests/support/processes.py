@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def children(pid: int) -> dict[str, list[int]]:
-    """Return the processes below the front: `worker`, `json`, `fit` and Python's `tracker`."""
-    found: dict[str, list[int]] = {"worker": [], "json": [], "fit": [], "tracker": []}
+    """Return the processes below the front: `worker`, `json` and Python's `tracker`."""
+    found: dict[str, list[int]] = {"worker": [], "json": [], "tracker": []}
     for child in _below(pid):
         try:
             role = _role(child)
@@ -83,9 +83,8 @@ def _below(pid: int) -> list[int]:
 
 def _role(pid: int) -> str | None:
     name = Path(f"/proc/{pid}/comm").read_text().strip()
-    if name.startswith("elmo-"):  # the name of a forked child, or of a fit
-        kind = name.split("-")[1]
-        return kind if kind in ("worker", "fit") else "json"
+    if name.startswith("elmo-"):  # the name of a forked child
+        return "worker" if name.split("-")[1] == "worker" else "json"
     command = Path(f"/proc/{pid}/cmdline").read_bytes()
     if b"resource_tracker" in command:
         return "tracker"

@@ -5,7 +5,7 @@ A mistake that newcomers make raises CannotSend, which says what to do.
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from numbers import Real
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -20,22 +20,9 @@ Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
 Layer = Literal["top", "average"] | int
 """The layer that is compared, by its name or number."""
 
-Kind = Literal["token", "sentence", "pair"]
-
 _SIDE = "a text, a list of tokens, or one of the two in a tuple with the number of a token"
 
 _SPLIT = "for text, use embed_text, or text.split() where spaces stand between its tokens"
-
-
-class FitOptions(TypedDict, total=False):
-    """Options of `fit`; docs and defaults are those of `Client.fit`."""
-
-    tokenizer: str | None
-    validation: float | None
-    seeds: int | None
-    layer_norm: bool | None
-    l2_weights: float | None
-    dropout: float | None
 
 
 def json_bytes(value: object, name: str) -> bytes:
@@ -197,24 +184,3 @@ def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[lis
             expected = f"a {'text' if are_texts else 'list of tokens'}, as sentence 0 is"
             raise CannotSend(f"sentence {number} is {shown(sentence)}; expected {expected}")
     return every, are_texts
-
-
-def fit_body(
-    examples: Iterable[Mapping[str, Any]], kind: Kind, **options: Unpack[FitOptions]
-) -> bytes:
-    """Return the JSON of a fit: the options that are given, and the examples.
-
-    Raises CannotSend for what is no JSON, and for a text that is missing, as in a row of a table.
-    """
-    check_several(examples, "examples", 'a list of mappings, such as table.to_dict("records")')
-    rows = []
-    for number, example in enumerate(examples):
-        if not isinstance(example, Mapping):
-            raise CannotSend(f"example {number} is {shown(example)}; expected a mapping")
-        if "text" in example:
-            check_text(example["text"], f"text of example {number}", "tokens go to `tokens`")
-        rows.append(json_bytes(dict(example), f"example {number}"))
-    head = json_bytes({"kind": kind, **given(options), "examples": []}, "the options")[
-        : -len(b"]}")
-    ]
-    return head + b",".join(rows) + b"]}"

@@ -13,8 +13,6 @@ from elmo_client.errors import BadAnswer, ModelChanged
 from elmo_client.results import (
     Cosines,
     EmbeddedText,
-    Head,
-    JobState,
     Neighbour,
     Neighbours,
     Offset,
@@ -163,27 +161,6 @@ def substitutes_of(found: Mapping[str, Any]) -> list[list[Substitute]]:
     """Return the substitutes of one sentence, by place. Raises BadAnswer for another response."""
     (places,) = found["substitutes"]
     return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
-
-
-@_lacking("whole job")
-def state_of(found: Mapping[str, Any]) -> JobState:
-    """Return a job of the server's JSON. Raises BadAnswer if a member is missing."""
-    return JobState(
-        found["id"],
-        found["name"],
-        found["state"],
-        found["progress"],
-        found["scores"],
-        None if found["task"] is None else task_of(found["task"]),
-        found["reason"],
-    )
-
-
-@_lacking("head")
-def head_of(body: bytes) -> Head:
-    """Return a head of its safetensors. Raises BadAnswer for another body."""
-    tensors, metadata = _tensors(body)
-    return Head(tuple(orjson.loads(metadata["labels"])), tensors["weight"], tensors["bias"])
 
 
 def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:

@@ -77,14 +77,13 @@ def compare(
     static word vectors behind each mixture. Raises FitError for examples that nothing can be
     learned from.
     """
-    norm = options.layer_norm
     on_fit = partial(on_step, "Fitting", unit="fits")
     on_tokens = partial(on_step, "Vectors of the training examples")
-    with features_of(encode, train, layer_norm=norm, words=words, on_tokens=on_tokens) as features:
+    with features_of(encode, train, words=words, on_tokens=on_tokens) as features:
         if test is None:
             return compare_features(features, None, options, on_fit=on_fit)
         on_tokens = partial(on_step, "Vectors of the test examples")
-        with features_of(encode, test, layer_norm=norm, words=words, on_tokens=on_tokens) as tested:
+        with features_of(encode, test, words=words, on_tokens=on_tokens) as tested:
             return compare_features(features, tested, options, on_fit=on_fit)
 
 

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from elmo_model.tasks.examples import Examples, FitError, Place
 from elmo_model.text.batches import by_length
 from elmo_model.word_vectors.look_up import WordVectors
 
-Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
-"""Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""
+Encode = Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Tensor]]]
+"""Yield the number of each of some sentences, in any order, and its layers (L + 1, n, 2P)."""
 
 OnTokens = Callable[[int, int], None]
 """Is called with the number of tokens that are done, and of all."""
@@ -102,9 +102,21 @@ FeaturesOf = Callable[[Examples], AbstractContextManager[Features]]
 """Computes the vectors of examples, as `features_of` does by a given function."""
 
 
-def encode_by(encoder: Encoder) -> Encode:
-    """Return the function that computes the layers of sentences by an encoder."""
-    return lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences()
+def encode_by(encoder: Encoder, *, layer_norm: bool = False) -> Encode:
+    """Return the function that computes the layers of sentences by an encoder.
+
+    With `layer_norm` each layer of a sentence is normalised, over its boundaries as well, as the
+    service does for a task with `layer_norm`.
+    """
+
+    def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
+        for batch in by_length(range(len(sentences)), sentences, BATCH_TOKENS):
+            whole = encoder.encode_whole([sentences[n] for n in batch], bounded=True).sentences()
+            for number, computed in zip(batch, whole, strict=True):
+                layers = computed.float().cpu()
+                yield number, (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
+
+    return encode
 
 
 @contextmanager
@@ -112,18 +124,16 @@ def features_of(
     encode: Encode,
     examples: Examples,
     *,
-    layer_norm: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     on_tokens: OnTokens = lambda _done, _total: None,
     words: WordVectors | None = None,
 ) -> Iterator[Features]:
     """Compute the vectors of all places of some examples; yield them.
 
-    With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
-    with `layer_norm`. `on_tokens` is called with the tokens done and those of all places. Over
-    `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
-    the static word vectors of the places are looked up; they lie in a file likewise. Raises
-    FitError for vectors that are not finite, and OSError for a full disk.
+    `on_tokens` is called with the tokens done and those of all places. Over `memory_bytes` the
+    vectors lie in a temporary file, which is deleted at the end. With `words` the static word
+    vectors of the places are looked up; they lie in a file likewise. Raises FitError for vectors
+    that are not finite, and OSError for a full disk.
     """
     numbers: dict[Place, int] = {}
     rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
@@ -131,20 +141,25 @@ def features_of(
     by_sentence: dict[int, list[tuple[int, int | None]]] = {}
     for place, row in numbers.items():
         by_sentence.setdefault(place.sentence, []).append((row, place.token))
-    total, done = sum(len(examples.sentences[number]) for number in by_sentence), 0
+    used = list(by_sentence)
+    sentences = [examples.sentences[number] for number in used]
+    total, done, told = sum(map(len, sentences)), 0, 0
     with tempfile.TemporaryDirectory(prefix="elmo-fit-") as folder:
         vectors: NDArray[np.float32] | None = None
-        for batch in by_length(by_sentence, examples.sentences, BATCH_TOKENS):
-            found = encode([examples.sentences[number] for number in batch])
-            for number, layers in zip(batch, found, strict=True):
-                inside = _inside(layers, examples.sentences[number], layer_norm=layer_norm)
-                if vectors is None:
-                    size = len(numbers), inside.shape[0], inside.shape[2]
-                    vectors = _array(Path(folder) / "vectors.npy", size, memory_bytes)
-                for row, token in by_sentence[number]:
-                    vectors[row] = _at(inside, token)
-            done += sum(len(examples.sentences[number]) for number in batch)
-            on_tokens(done, total)
+        for number, layers in encode(sentences):
+            if not layers.isfinite().all():
+                raise FitError(
+                    f"the vectors of {shown(' '.join(sentences[number]))} are not finite"
+                )
+            if vectors is None:
+                size = len(numbers), layers.shape[0], layers.shape[2]
+                vectors = _array(Path(folder) / "vectors.npy", size, memory_bytes)
+            for row, token in by_sentence[used[number]]:
+                vectors[row] = _at(layers, token)
+            done += len(sentences[number])
+            if done - told >= BATCH_TOKENS or done == total:
+                on_tokens(done, total)
+                told = done
         vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
         static = None
         if words is not None:
@@ -177,22 +192,13 @@ def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.
     return mapped_array(path, shape, np.float32)
 
 
-def _inside(layers: Tensor, sentence: Sequence[str], *, layer_norm: bool) -> Tensor:
-    """Map the layers (L + 1, n + 2, 2P) of a sentence to (L + 1, n, 2P)."""
-    layers = layers.float().cpu()
-    inside = (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
-    if not inside.isfinite().all():
-        raise FitError(f"the vectors of {shown(' '.join(sentence))} are not finite")
-    return inside
-
-
-def _at(inside: Tensor, token: int | None) -> NDArray[np.float32]:
+def _at(layers: Tensor, token: int | None) -> NDArray[np.float32]:
     """Map (L + 1, n, 2P) to (L + 1, 2P): one token, or the mean; an empty sentence gives zeros."""
     if token is not None:
-        chosen = inside[:, token]
-    elif inside.shape[1]:
-        chosen = inside.mean(dim=1)
+        chosen = layers[:, token]
+    elif layers.shape[1]:
+        chosen = layers.mean(dim=1)
     else:
-        chosen = inside.new_zeros(inside.shape[0], inside.shape[2])
+        chosen = layers.new_zeros(layers.shape[0], layers.shape[2])
     array: NDArray[np.float32] = chosen.numpy()
     return array

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_model.steps import OnStep
 from elmo_model.tasks import report
-from elmo_model.tasks.examples import Examples, FitError, Place
-from elmo_model.tasks.readers import read_parts
-from elmo_model.text.tokenizers import Tokenize, tokenizer
+from elmo_model.tasks.examples import FitError
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
@@ -32,6 +29,15 @@ from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.connected import connected
+
+if TYPE_CHECKING:
+    import torch
+
+    from elmo_client import Client
+    from elmo_model.tasks.command import FitCommand, LayerSource
+    from elmo_model.tasks.comparison import FittedTask
+
+_OPTIONS: Final = ("seeds", "validation", "layer_norm", "l2_weights", "dropout")
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -53,17 +59,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=_FILE,
     help="Static word vectors, appended to the mix. Default: none.",
 )
-@click.option(
-    "--vectors",
-    type=_FILE,
-    help="HDF5 file of elmo embed --all with every sentence. Default: they are computed.",
-)
 @model_option(MODEL_OR_SERVERS)
 @tokenizer_option("Tokenizer of the column `text`. Default: that of the model.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the task file, such as the task folder of a server. Required without --server.",
+    help="Folder of the task file, the head and the report. Required without --server.",
 )
 @click.option("--seeds", default=3, show_default=True, help="Fits from different seeds.")
 @click.option(
@@ -75,14 +76,15 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @device_option()
 @precision_option()
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
-@server_option("Fit on this server, which then serves the task.")
+@server_option("Take the vectors from this server, which then serves the task.")
 @api_key_option()
-def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> None:
+def fit(name: str, api_key: str | None, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 
     Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head and
     the report. The report compares the learned mix with the average and with every layer alone.
-    docs/tasks.md describes the files.
+    With --server the vectors come from that server, the fit runs here, and the server then serves
+    the task. docs/tasks.md describes the files.
 
     \b
     Examples:
@@ -93,87 +95,79 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     """
     if not re.fullmatch(TASK_NAME, name):
         fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)
-    own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
-    own["dropout"] = values.pop("dropout")
+    model, device, precision = (values.pop(key) for key in ("model", "device", "precision"))
+    out, force, server = (values.pop(key) for key in ("out", "force", "server"))
+    options = {key: values.pop(key) for key in _OPTIONS}
     if server is not None:
-        refuse_given(WITH_SERVER, "out", "device", "precision", "vectors", "word_vectors")
-        with steps() as step:
-            click.echo(_fitted_on_server(server, api_key, name, own, values, step))
-        return
-    if values["out"] is None:
+        refuse_given(WITH_SERVER, "device", "precision")
+        refuse_given("needs the boundary tokens, which no server sends: leave it out", "layer_norm")
+    elif out is None:
         fail("--out or --server is required: where the task is kept", code=2)
     from elmo_model.tasks import command
     from elmo_serve.models.opening import place_of
 
-    options = command.FitOptions(**own)
-    values |= {"model": resolve_model(values["model"]), "device": place_of(values["device"])}
+    if out is not None and not force:
+        command.refuse_existing(name, out)
     if values["word_vectors"] is not None:
         values["word_vectors"] = word_vector_map(values["word_vectors"])
+    asked = command.FitCommand(name, options=command.FitOptions(**options), **values)
     with steps() as step:
-        text = command.fit(command.FitCommand(name, options=options, **values), step)
+        if server is not None:
+            text = _fitted_with_server(asked, server, api_key, out, step, force=force)
+        else:
+            step(f"Reading {model}")
+            source = command.encoder_source(
+                resolve_model(model), place_of(device), precision, layer_norm=options["layer_norm"]
+            )
+            text = _kept(command.fit(asked, source, step), out)
     click.echo(text)
 
 
-def _fitted_on_server(
+def _fitted_with_server(
+    command: FitCommand,
     url: str,
     api_key: str | None,
-    name: str,
-    options: dict[str, Any],
-    values: dict[str, Any],
+    out: Path | None,
     on_step: OnStep,
+    *,
+    force: bool,
 ) -> str:
-    """Fit a task on a server, and return its scores for the terminal.
+    """Fit a task on the layers of a server, put it there, and return the text for the terminal.
 
-    The text of files is split into tokens here. An interruption cancels the job. Raises FitError,
-    TextError and ServerError.
+    Raises FitError, TextError and ServerError.
     """
-    kind = values["kind"]
+    from elmo_model.tasks.command import fit, task_of
+
     with connected(url, api_key, model_of_server()) as client:
-        if not values["force"] and name in {task.name for task in client.tasks()}:
-            raise FitError(f"{url} has a task {name}; --force replaces it")
-        info = client.info()
-        split = tokenizer(values["tokenizer"] or info["tokenizer"], info["language"])
-        examples = list(_bodies(values, split))
-        job = client.fit(name, examples, kind=kind, **options)
-        title = f"Fitting {name} on {url}, job {job.id}"
-        try:
-            scores = job.wait(lambda part: on_step(title, round(100 * part), 100, "")).scores
-        except KeyboardInterrupt:
-            job.cancel()
-            raise
-    return f"{report.text(scores)}\n{url} serves task {name}"
+        if not force and command.name in {task.name for task in client.tasks()}:
+            raise FitError(f"{url} has a task {command.name}; --force replaces it")
+        fitted = fit(command, _layers_of(client), on_step)
+        text = _kept(fitted, out)
+        client.put_task(**task_of(fitted))
+    return f"{text}\n{url} serves task {command.name}"
 
 
-def _bodies(values: dict[str, Any], split: Tokenize) -> Iterator[dict[str, Any]]:
-    """Yield the examples of --train, and those of --test as such. Raises FitError, TextError."""
-    columns = values["kind"], values["label"]
-    learned, scored = read_parts(values["train"], values["test"], *columns, split, values["limit"])
-    yield from example_bodies(learned)
-    if scored is not None:
-        yield from ({**example, "test": True} for example in example_bodies(scored))
+def _layers_of(client: Client) -> LayerSource:
+    """Return the source of the layers that a server computes, with bounded memory."""
+    import torch
+
+    from elmo_model.network.elmo import Origin
+    from elmo_model.tasks.command import LayerSource
+
+    info = client.info()
+
+    def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, torch.Tensor]]:
+        return enumerate(map(torch.from_numpy, client.stream(sentences, layers="all")))
+
+    origin = Origin(info["model"], info["format"], info["revision"])
+    return LayerSource(origin, info["tokenizer"], info["language"], encode)
 
 
-def example_bodies(examples: Examples) -> Iterator[dict[str, Any]]:
-    """Yield examples as the members of `POST /tasks/{name}/fit`."""
-    pairs = zip(examples.places, examples.labels, strict=True)
-    if examples.kind == "pair":
-        for (first, second), label in pairs:
-            sides = [_side(examples, first), _side(examples, second)]
-            yield {"pair": sides, "label": label}
-        return
-    for number, group in groupby(pairs, key=lambda pair: pair[0][0].sentence):
-        members = list(group)
-        places = [place.token for (place,), _ in members]
-        tokens = list(examples.sentences[number])
-        if places == list(range(len(tokens))):
-            yield {"tokens": tokens, "labels": [label for _, label in members]}
-            continue
-        for (place,), label in members:
-            yield {**_side(examples, place), "label": label}
+def _kept(fitted: FittedTask, out: Path | None) -> str:
+    """Write a fitted task to a folder, if there is one, and return the text for the terminal."""
+    from elmo_model.tasks.command import write
 
-
-def _side(examples: Examples, place: Place) -> dict[str, Any]:
-    side: dict[str, Any] = {"tokens": list(examples.sentences[place.sentence])}
-    if place.token is not None:
-        side["token"] = place.token
-    return side
+    text = report.text_of(fitted.found)
+    if out is None:
+        return text
+    return f"{text}\nWrote {' and '.join(map(str, write(fitted, out)))}"

@@ -66,7 +66,7 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
             *(f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
         )
     settings = from_strings(values, called)
-    for name in ("tasks", "cache", "scratch"):
+    for name in ("tasks", "cache"):
         if (folder := getattr(settings, name)) is not None:
             open_folder(folder, called[name])
     if settings.index:

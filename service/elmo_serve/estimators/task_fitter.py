@@ -90,7 +90,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         examples.check("training examples")
         seed = _seed(self.random_state)
         kept, held = split(examples, self.validation, seed)
-        with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
+        with features_of(self._encode, examples) as features:
             self.fitted_ = fit_once(features.take(kept), features.take(held), options, seed)
         self.kind_ = examples.kind
         self._given = _by_text(labels)
@@ -116,13 +116,13 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the accuracy; for BIO labels the span F1."""
         check_is_fitted(self)
         examples = self._examples(X, _labels(y))
-        with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
+        with features_of(self._encode, examples) as features:
             return self.fitted_.score(features).main
 
     def _predicted(self, examples: Examples) -> list[str]:
         if not len(examples):
             return []
-        with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
+        with features_of(self._encode, examples) as features:
             return self.fitted_.predict(features)
 
     def _examples(self, sentences: Any, labels: list[Any]) -> Examples:
@@ -139,7 +139,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encode(self, sentences: Sequence[Sequence[str]]) -> Any:
         encoder = network_of(self.model, self.precision).encoder
-        return encode_by(encoder)(sentences)
+        return encode_by(encoder, layer_norm=self.layer_norm)(sentences)
 
     def _tokens(self, sentences: Any) -> list[list[str]]:
         network = network_of(self.model, self.precision)

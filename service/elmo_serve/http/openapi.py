@@ -20,7 +20,6 @@ from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.http.schemas.embed import EmbedResponse
 from elmo_serve.http.schemas.language import ScoreResponse
 from elmo_serve.http.schemas.text import TokenizeResponse
-from elmo_serve.jobs.schema import FitBody
 from elmo_serve.tasks.schema import TaskBody
 
 DESCRIPTION: Final = """\
@@ -35,14 +34,13 @@ TAGS: Final = {
     "Language model": "Probabilities of words: surprisal of tokens, and substitutes.",
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
     "OpenAI": "The routes of OpenAI's API that its clients use for embeddings.",
-    "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
 """The groups of operations. Each router names its own, and each route its `operation_id`: the name
 of a method in generated clients, such as `client.getTask`."""
 
 
-_REQUESTS: Final[Sequence[type[BaseModel]]] = (*PARSED_BODIES, TaskBody, FitBody)
+_REQUESTS: Final[Sequence[type[BaseModel]]] = (*PARSED_BODIES, TaskBody)
 _RESPONSES: Final[Sequence[type[BaseModel]]] = (
     *(EmbedResponse, ScoreResponse, TokenizeResponse, Problem, OpenAIErrorResponse),
 )

@@ -6,7 +6,6 @@ import logging
 from typing import Final
 
 from elmo_serve.http.served_models import ServedModel, ServedModels
-from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import Settings, SettingsError
@@ -30,7 +29,6 @@ class Readiness:
         settings: Settings,
         models: ServedModels,
         indexes: UserIndexes,
-        jobs: FitJobs,
         metrics: Metrics,
     ) -> None:
         self.opened = asyncio.Event()
@@ -39,7 +37,6 @@ class Readiness:
         self._settings = settings
         self._models = models
         self._indexes = indexes
-        self._jobs = jobs
         self._metrics = metrics
 
     @property
@@ -83,7 +80,6 @@ class Readiness:
         is_first = served is self._models.first
         await served.open(self._settings.tasks, self._models.notices, is_first=is_first)
         if served.fault is None:
-            await self._jobs.open(served.tasks.folder)
             if not self._settings.index:  # whose models are known once all are loaded
                 self._announce(served)
         elif len(self._models) > 1:

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from elmo_serve.http.calls.deadline import Deadlines
-from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModels
-from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
@@ -36,8 +34,6 @@ class Server:
     models: ServedModels
     readiness: Readiness
     helpers: Helpers
-    fit_parser: FitParser
-    jobs: FitJobs
     load_shedder: LoadShedder
     bodies: ByteBudget
     deadlines: Deadlines
@@ -56,11 +52,10 @@ class Server:
         return is_drained
 
     async def close(self) -> None:
-        """End the jobs, the processes and the watch over the tasks; send the last spans."""
-        await self.jobs.close()
+        """End the processes and the watch over the tasks; send the last spans."""
         for model in self.models:
             model.close()
-        pools = (self.engine, self.helpers, self.fit_parser)
+        pools = (self.engine, self.helpers)
         await asyncio.gather(*(pool.stop() for pool in pools))
         if self.tracer is not None:
             self.tracer.close()

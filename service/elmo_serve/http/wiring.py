@@ -4,19 +4,15 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
+from elmo_serve.bulk_queue import bulk_queue
 from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.calls.parse import RequestLimits
-from elmo_serve.http.helpers.fit_pool import FIT, FitParser
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
-from elmo_serve.jobs.bulk_queue import bulk_queue
-from elmo_serve.jobs.child import SpawnFit, spawner
-from elmo_serve.jobs.fit_jobs import FitJobs
-from elmo_serve.jobs.run import FitHost
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.neighbours.user_indexes import UserIndexes
@@ -37,14 +33,13 @@ def assemble(
     make_worker: MakeWorker = worker_process,
     timeouts: Timeouts = TIMEOUTS,
     hardware: Hardware | None = None,
-    spawn_fit: SpawnFit | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Server:
     """Return a server whose processes are not started yet.
 
     `make_worker` makes the workers; `timeouts` say when one of them counts as hung. `hardware` is
-    by default that of this machine. `spawn_fit` makes other processes of fits. `environment` has
-    the variables of OpenTelemetry, which are no settings.
+    by default that of this machine. `environment` has the variables of OpenTelemetry, which
+    are no settings.
     """
     metrics = Metrics()
     segments = SharedMemoryPool()
@@ -61,7 +56,7 @@ def assemble(
         for model in settings.specs
     }
     engine = Engine(pools, segments, limits, metrics)
-    server = _server(settings, engine, segments, metrics, spawn_fit, hardware.cores)
+    server = _server(settings, engine, segments, metrics, hardware.cores)
     server.tracer = start_tracer(environment or {})
     return server
 
@@ -71,13 +66,10 @@ def _server(
     engine: Engine,
     segments: SharedMemoryPool,
     metrics: Metrics,
-    spawn_fit: SpawnFit | None,
     cores: int,
 ) -> Server:
     """Return a server before an engine, whose vectors lie in `segments`."""
     indexes = UserIndexes(settings.index)
-    spawn_fit = spawn_fit or spawner((settings.log_level, settings.log_format))
-    fit_host = FitHost(settings.scratch_folder, metrics, spawn_fit)
     models = [
         ServedModel(
             spec.name,
@@ -91,16 +83,14 @@ def _server(
         for spec in settings.specs
     ]
     limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
-    served, jobs = ServedModels(models, limits), FitJobs(settings, fit_host)
+    served = ServedModels(models, limits)
     server = Server(
         settings=settings,
         metrics=metrics,
         engine=engine,
         models=served,
-        readiness=Readiness(settings, served, indexes, jobs, metrics),
+        readiness=Readiness(settings, served, indexes, metrics),
         helpers=Helpers.of(segments, metrics, cores),
-        fit_parser=FitParser(FIT, segments, metrics, count=1),
-        jobs=jobs,
         load_shedder=LoadShedder(
             engine,
             timeout_seconds=settings.request_timeout_seconds,

@@ -33,8 +33,8 @@ from elmo_model.neighbours.text import (
 )
 from elmo_model.neighbours.writer import IndexWriter, PartWriter
 from elmo_model.text.batches import by_length
+from elmo_serve.bulk_queue import BulkQueue, Piece
 from elmo_serve.errors import Unavailable
-from elmo_serve.jobs.bulk_queue import BulkQueue, Piece
 from elmo_serve.neighbours.user_indexes import NO_INDEXES, UserIndexes
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded

@@ -2,7 +2,6 @@
 
 import ipaddress
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -147,11 +146,6 @@ class Settings(BaseModel):
         description="Folder of the task files, made when it is missing; unset: elmo-serve/tasks in "
         "the user's data folder.",
     )
-    scratch: _Folder = Field(
-        None,
-        description="Folder of the vectors of the fit that runs, ELMO_MAX_JOB_BYTES at most, made "
-        "when it is missing; unset: ELMO_CACHE, or the temporary folder of a user without a home.",
-    )
     max_sentence_tokens: int = Field(
         35_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
     )
@@ -219,40 +213,6 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Open connections; more are answered 503, except probes and metrics.",
     )
-    max_jobs: int = Field(
-        8, ge=1, le=1_000, description="Fits that wait or run at once; more are answered 503."
-    )
-    max_client_jobs: int = Field(
-        4,
-        ge=1,
-        le=1_000,
-        description="Fits of one client that wait or run at once; more are answered 429.",
-    )
-    max_job_examples: int = Field(
-        100_000,
-        ge=2,
-        le=10_000_000,
-        description="Examples in the request of one fit; more are answered 413.",
-    )
-    max_job_tokens: int = Field(
-        1_000_000,
-        ge=2,
-        le=1_000_000_000,
-        description="Tokens of the examples of one fit; more are answered 413.",
-    )
-    max_job_bytes: int = Field(
-        4 * 1024**3,
-        ge=1,
-        description="Size of the vectors of one fit in bytes, kept in a temporary file of "
-        "ELMO_SCRATCH while the fit runs; more are answered 413.",
-    )
-    job_keep_seconds: float = Field(
-        7 * _DAY,
-        ge=0,
-        le=3_650 * _DAY,
-        allow_inf_nan=False,
-        description="Time in seconds for which the state and the head of an ended fit are kept.",
-    )
     api_keys: tuple[SecretStr, ...] = Field(
         (),
         description="Keys, one of which every request must carry; unset: no key is required.",
@@ -283,11 +243,6 @@ class Settings(BaseModel):
     def specs(self) -> tuple[ModelSpec, ...]:
         """The models to serve; the first is the default of a request."""
         return self.models or (model_specs.spec_of(self.model),)
-
-    @property
-    def scratch_folder(self) -> Path:
-        """The folder of the vectors of fits."""
-        return self.scratch or self.cache or Path(tempfile.gettempdir())
 
     def precision_of(self, name: str) -> Choice:
         """Return the precision of the model with this name."""

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from elmo_model.errors import shown
 from elmo_model.network.task import Task
-from elmo_serve.errors import Conflict, FieldError, InvalidRequest, MalformedBody, pointer
+from elmo_serve.errors import Conflict, FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
 from elmo_serve.output import mix_faults
-from elmo_serve.tasks.schema import TaskBody, optional
+from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
 
 MAX_FILE_BYTES: Final = 64 * 1024
-"""A task of 256 layers with the longest description has some 20 KiB; larger files and
-bodies of PUT are refused. Raising it lets a PUT hold up the event loop, which parses it."""
+"""A task of 256 layers with the longest description has some 20 KiB; larger files and bodies
+of PUT are refused. Raising it lets a PUT hold up the event loop, which parses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,6 @@ class ForeignTaskError(ValueError):
         owner = "the first model of the server" if model is None else f"model {shown(model)}"
         super().__init__(f"it belongs to {owner}")
         self.model = model
-
-
-class TaskFile(TaskBody):
-    """A task file: the members of a PUT, and how `elmo fit` learned the weights."""
-
-    fit: dict[str, Any] = optional(None, "Written by `elmo fit`; the service does not use it.")
 
 
 def members(task: Task, owner: TaskOwner) -> dict[str, Any]:
@@ -98,7 +92,12 @@ def load(path: Path, name: str, owner: TaskOwner) -> Task:
 
 
 def check(data: bytes, name: str, owner: TaskOwner) -> None:
-    """Raise InvalidRequest, which lists each fault, for a task that `load` would refuse."""
+    """Raise InvalidRequest, which lists each fault, or TooLarge for a file that `load` refuses."""
+    if len(data) > MAX_FILE_BYTES:
+        raise TooLarge(
+            f"Task {shown(name)} takes {len(data)} bytes in its file, and at most {MAX_FILE_BYTES} "
+            "are allowed: put less into fit."
+        )
     try:
         _parse(data, owner)
     except InvalidRequest as error:
@@ -118,9 +117,9 @@ def refuse_other_revision(name: str, revision: str | None, owner: TaskOwner) -> 
         raise Conflict(detail, errors=[FieldError(pointer("revision"), detail)])
 
 
-def _parse(data: bytes, owner: TaskOwner) -> TaskFile:
+def _parse(data: bytes, owner: TaskOwner) -> TaskBody:
     """Read a task by the rules of a PUT. Raises as `load` does."""
-    body = validated(TaskFile, data)
+    body = validated(TaskBody, data)
     if not owner.owns(body.model, body.revision):
         raise ForeignTaskError(body.model)
     refuse_other_revision(body.name or "", body.revision, owner)

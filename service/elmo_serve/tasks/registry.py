@@ -114,18 +114,10 @@ class TaskRegistry:
         """Return all tasks in the order of their names."""
         return tuple(file.task for file in self._files.values() if file.task is not None)
 
-    def check_name(self, name: str) -> None:
-        """Raise Conflict where no task of this name can be kept here, by the cache."""
-        self._kept()
-        self._check_free(name)
-
-    def put(
-        self, task: Task, fit: Mapping[str, Any] | None = None, files: Path | None = None
-    ) -> bool:
+    def put(self, task: Task, fit: Mapping[str, Any] | None = None) -> bool:
         """Write a task file, in place of any other of its name; return whether there was no task.
 
-        `fit` says what the weights were learned from; without it, `NAME.fit` of an earlier task is
-        deleted. The files in the folder `files`, head and report, are copied to `NAME.fit` first.
+        `fit` says what the weights were learned from. `NAME.fit` of the former weights is deleted.
         When this returns, the whole file is on the disk.
 
         Raises:
@@ -145,10 +137,7 @@ class TaskRegistry:
                     self._refresh(folder)
                     before = self._files.get(task.name)
                     self._check_free(task.name)
-                    if fit is None:
-                        _delete_fit(folder, task.name)
-                    if files is not None:
-                        _copy_fit(files, folder, task.name)
+                    _delete_fit(folder, task.name)
                     if path.is_dir() and not path.is_symlink():
                         path.rmdir()  # a file cannot replace a folder
                     atomic_files.write_bytes(path, data)
@@ -319,14 +308,6 @@ class TaskRegistry:
         more = len(names) - _NAMES_SHOWN
         known = ", ".join(map(repr, names[:_NAMES_SHOWN])) + (f" and {more} more" * (more > 0))
         return f"{start}; registered: {known}{broken}"
-
-
-def _copy_fit(files: Path, folder: Path, name: str) -> None:
-    """Copy head and report to the folder of a fitted task, each file whole. Raises OSError."""
-    target = folder / f"{name}{FIT_SUFFIX}"
-    target.mkdir(exist_ok=True)
-    for path in sorted(files.iterdir()):
-        atomic_files.write_bytes(target / path.name, path.read_bytes())
 
 
 def _delete_fit(folder: Path, name: str) -> None:

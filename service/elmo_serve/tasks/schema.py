@@ -3,10 +3,12 @@
 The defaults stand in the descriptions alone, see `http/schemas/embed.py`.
 """
 
+import json
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -16,7 +18,7 @@ from pydantic import (
     JsonValue,
     Strict,
 )
-from pydantic_core import PydanticKnownError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from elmo_model.network.task import TASK_NAME
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
@@ -84,6 +86,16 @@ def optional(default: Any, description: str, **rules: Any) -> Any:
     return Field(default, description=description, json_schema_extra=without_default, **rules)
 
 
+def _as_json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object that can be written as JSON again; refuse NaN and infinite numbers."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise PydanticCustomError(ALLOWED, "must have finite numbers alone") from None
+    return value
+
+
+Fit = Annotated[dict[str, Any], AfterValidator(_as_json)]
 Number = Annotated[
     FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(a_number)
 ]
@@ -132,4 +144,7 @@ class TaskBody(Mix):
     )
     description: str = optional(
         "", "For people. Default: empty.", max_length=MAX_DESCRIPTION_CHARACTERS
+    )
+    fit: Fit = optional(
+        None, "What the weights were learned from, as `elmo fit` says it; kept in the task's file."
     )

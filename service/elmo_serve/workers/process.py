@@ -203,8 +203,6 @@ class ChildProcess:
     The descriptor of a segment is passed with the first message that names it. The child cannot
     open it under the `/proc` of the server in every place: not where the server has dropped root's
     rights by itself, and not in every container.
-
-    A `niceness` other than 0 is the priority of the process, of its interpreter's start as well.
     """
 
     def __init__(
@@ -213,10 +211,8 @@ class ChildProcess:
         main: Callable[..., None],
         arguments: tuple[Any, ...],
         segments: Segments,
-        niceness: int = 0,
     ) -> None:
         self._name, self._main, self._arguments = name, main, arguments
-        self._niceness = niceness
         self._segments = segments
         self._passed: set[int] = set()  # ids of segments whose descriptor the child was sent
         self._process: SpawnProcess | None = None  # from the moment it is spawned
@@ -289,13 +285,13 @@ class ChildProcess:
             end, child_end = map(sockets.enter_context, socket.socketpair())
             process = multiprocessing.get_context("spawn").Process(
                 target=_child_main,
-                args=(child_end, self._niceness, logs.configured(), self._main, self._arguments),
+                args=(child_end, logs.configured(), self._main, self._arguments),
                 name=self._name,
                 daemon=True,
             )
             # Spawning takes milliseconds of system calls: not on the event loop.
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(_SPAWNING, _start, process, self._niceness)
+            await loop.run_in_executor(_SPAWNING, _start, process)
             self._process = process
             if self._is_killed:
                 process.kill()
@@ -373,7 +369,7 @@ def exit_reason(code: int) -> str:
     return f"exited with status {code}"
 
 
-def _start(process: SpawnProcess, niceness: int) -> None:
+def _start(process: SpawnProcess) -> None:
     # A process inherits the mask, so signals to the group do not end it while it imports. The
     # tracker of multiprocessing, which the first start would start, unblocks them: it comes before.
     resource_tracker.ensure_running()
@@ -382,14 +378,10 @@ def _start(process: SpawnProcess, niceness: int) -> None:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
-    if niceness and process.pid is not None:
-        with contextlib.suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
 
 
 def _child_main(
     end: socket.socket,
-    niceness: int,
     log: tuple[str, str] | None,
     main: Callable[..., None],
     arguments: tuple[Any, ...],
@@ -402,8 +394,6 @@ def _child_main(
     for number in _OF_THE_GROUP:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_THE_GROUP)
-    if niceness:  # the server may not have come to it yet
-        os.setpriority(os.PRIO_PROCESS, 0, niceness)
     try:
         main(Parent(end), *arguments)
     except (EOFError, BrokenPipeError, ConnectionResetError):

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,28 +11,32 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.inference.encoder import Encoder
+from elmo_model.models.opening import open_model
 from elmo_model.network.scalar_mix import layer_norm, mix, normalise
 from elmo_model.tasks.examples import Examples, Place
-from elmo_model.tasks.features import BATCH_TOKENS, Features, features_of
+from elmo_model.tasks.features import Features, encode_by, features_of
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.store import store_folder
 from tests.support.made_up_vectors import WIDTH, encode
 
 
-def test_features_are_those_of_the_service() -> None:
-    examples = Examples.of_sentences([(["a1", "b2"], "x"), ([], "y"), (["c3"], "x")])
+@pytest.mark.parametrize("normed", [False, True])
+def test_features_are_those_of_the_service(normed: bool) -> None:
+    """Layer norm counts the boundary tokens, and an empty sentence has zeros."""
+    examples = Examples.of_sentences([(["a1", "b2"], "x"), ([], "y"), (["c3"] * 9, "x")])
     weights, gamma = (0.3, -1.0, 0.5), 1.7
+    encoder = Encoder.of(open_model("random-small"))
 
-    for normed in (False, True):
-        with features_of(encode, examples, layer_norm=normed, memory_bytes=0) as found:
-            rows = mix(found.rows(np.arange(3))[:, :, 0], normalise(weights), gamma)
-            assert isinstance(found.vectors, np.memmap)
-        for sentence, row in zip(examples.sentences, rows, strict=True):
-            (layers,) = encode([sentence])
-            layers = layer_norm(layers) if normed else layers
-            mixed = mix(layers, normalise(weights), gamma)[1:-1]
-            expected = mixed.mean(dim=0) if len(sentence) else torch.zeros(WIDTH)
-            torch.testing.assert_close(row, expected, rtol=0, atol=1e-5)
+    with features_of(encode_by(encoder, layer_norm=normed), examples, memory_bytes=0) as found:
+        rows = mix(found.rows(np.arange(3))[:, :, 0], normalise(weights), gamma)
+        assert isinstance(found.vectors, np.memmap)
+    for sentence, row in zip(examples.sentences, rows, strict=True):
+        (layers,) = encoder.encode_whole([sentence], bounded=True).sentences()
+        layers = layer_norm(layers) if normed else layers
+        mixed = mix(layers, normalise(weights), gamma)[1:-1]
+        expected = mixed.mean(dim=0) if len(sentence) else torch.zeros(mixed.shape[1])
+        torch.testing.assert_close(row, expected, rtol=0, atol=1e-5)
 
 
 def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
@@ -40,7 +44,7 @@ def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
     places = ((Place(0, 1), Place(1)), (Place(0, 1), Place(0, 0)))
     asked: list[Sequence[Sequence[str]]] = []
 
-    def counted(batch: Sequence[Sequence[str]]) -> list[Tensor]:
+    def counted(batch: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
         asked.append(batch)
         return encode(batch)
 
@@ -49,24 +53,17 @@ def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
         assert found.index.tolist() == [[0, 1], [0, 2]]
         assert found.rows(slice(0, 2)).shape == (3, 2, 2, WIDTH)
 
-    assert sorted(tuple(sentence) for batch in asked for sentence in batch) == [
-        ("a1", "b2"),
-        ("c3",),
-    ]
+    assert [list(map(tuple, batch)) for batch in asked] == [[("a1", "b2"), ("c3",)]]
 
 
-def test_batches_are_bounded_and_progress_counts_their_tokens() -> None:
+def test_progress_counts_tokens_up_to_their_number() -> None:
     examples = Examples.of_sentences([(["a"] * 700, str(n)) for n in range(7)])
     told: list[tuple[int, int]] = []
 
     with features_of(encode, examples, on_tokens=lambda *found: told.append(found)):
         pass
 
-    assert {total for _, total in told} == {4_900}
-    done = [tokens for tokens, _ in told]
-    assert done[-1] == 4_900
-    batches = [after - before for before, after in zip([0, *done], done, strict=False)]
-    assert all(tokens + 2 * tokens // 700 <= BATCH_TOKENS for tokens in batches)
+    assert told == [(2_100, 4_900), (4_200, 4_900), (4_900, 4_900)]
 
 
 def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:
@@ -88,9 +85,10 @@ def test_the_temporary_file_is_reserved_before_it_is_filled(
     examples = Examples.of_tokens([(["a"] * 1_000, ["x"] * 1_000)] * 4)
     found: list[os.stat_result] = []
 
-    def measured(batch: Sequence[Sequence[str]]) -> list[Tensor]:
-        found.extend(path.stat() for path in tmp_path.glob("*/vectors.npy"))
-        return encode(batch)
+    def measured(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
+        for number, layers in encode(sentences):
+            found.extend(path.stat() for path in tmp_path.glob("*/vectors.npy"))
+            yield number, layers
 
     with features_of(measured, examples, memory_bytes=0):
         pass

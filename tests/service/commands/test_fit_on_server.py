@@ -1,68 +1,73 @@
-"""`elmo fit --server`: files are sent as examples, and the scores come back."""
+"""`elmo fit --server`: the layers come from a server, and the task goes there."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from elmo_model.tasks.examples import Examples
-from elmo_serve.commands.fit import example_bodies
 from tests.support.command_line import elmo
-from tests.support.gated_server import gated
-
-
-def test_every_kind_of_examples_becomes_members_of_a_request() -> None:
-    tagged = Examples.of_tokens([(["a", "b"], ["x", "y"])])
-    words = Examples.of_words([(["a", "b"], 1, "y")])
-    sentences = Examples.of_sentences([(["a", "b"], "x")])
-    pairs = Examples.of_pairs([((["a"], None), (["b", "c"], 1), "same")])
-
-    assert list(example_bodies(tagged)) == [{"tokens": ["a", "b"], "labels": ["x", "y"]}]
-    assert list(example_bodies(words)) == [{"tokens": ["a", "b"], "token": 1, "label": "y"}]
-    assert list(example_bodies(sentences)) == [{"tokens": ["a", "b"], "label": "x"}]
-    assert list(example_bodies(pairs)) == [
-        {"pair": [{"tokens": ["a"]}, {"tokens": ["b", "c"], "token": 1}], "label": "same"}
-    ]
+from tests.support.servers import SMALL, running
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[object]:
     rows = [f"{label}\t{label} {number}" for number in range(20) for label in ("yes", "no")]
     for name in ("train", "test"):
-        (tmp_path / f"{name}.tsv").write_text("\n".join(["label\tsentence", *rows, ""]))
-    return ["--kind", "sentence", "--train", tmp_path / "train.tsv", "--seeds", 1]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(["label\tsentence", *rows, "no\t", ""]))
+    train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    return ["--kind", "sentence", "--train", train, "--test", test, "--seeds", 1]
 
 
-def test_a_task_is_fitted_and_served(tmp_path: Path, files: list[object]) -> None:
-    with (
-        gated(tmp_path / "server", tasks=tmp_path / "tasks", api_keys="sesame") as server,
-        server.client(headers={"Authorization": "Bearer sesame"}) as client,
-    ):
+def learned(folder: Path) -> tuple[dict[str, Any], list[float]]:
+    """Return the task of a folder without the names that its model has, and its numbers."""
+    task: dict[str, Any] = json.loads((folder / "yes.json").read_text())
+    for members in (task, task["fit"]):
+        del members["model"]
+    return task, [*task.pop("weights"), task.pop("gamma"), task["fit"].pop("score")]
+
+
+def test_a_fit_on_a_server_is_that_of_this_process(tmp_path: Path, files: list[object]) -> None:
+    here, kept, tasks = (tmp_path / name for name in ("here", "kept", "tasks"))
+    with running(tmp_path / "server", model=SMALL, tasks=tasks, api_keys="sesame") as server:
         url = ("--server", server.url)
-        result = elmo(
-            "fit", "yes", *files, "--test", tmp_path / "test.tsv", *url, ELMO_API_KEY="sesame"
-        )
+        result = elmo("fit", "yes", *files, *url, "--out", kept, ELMO_API_KEY="sesame")
         assert result.exit_code == 0, result.output
-        assert "accuracy on 40 test examples, %\n  learned " in result.output
-        assert "learned weights" in result.output and "average" in result.output
-        assert "\n  top " not in result.output  # the last layer, which has its line
-        assert client.get("/tasks/yes").status_code == 200
+        assert "accuracy on 41 test examples, %\n  learned " in result.output
+        assert f"{server.url} serves task yes" in result.output
+        with server.client(headers={"Authorization": "Bearer sesame"}) as client:
+            assert client.get("/tasks/yes").json()["revision"]
 
         taken = elmo("fit", "yes", *files, *url, ELMO_API_KEY="sesame")
-        assert taken.exit_code == 1
-        assert f"{server.url} has a task yes; --force replaces it" in taken.output
+        assert taken.exit_code == 1 and "--force replaces it" in taken.output
         again = elmo("fit", "yes", *files, *url, "--force", ELMO_API_KEY="sesame")
         assert again.exit_code == 0, again.output
-
         refused = elmo("fit", "yes", *files, *url)
         assert refused.exit_code == 1 and "401" in refused.output
+    assert elmo("fit", "yes", *files, "--model", SMALL, "--out", here).exit_code == 0
+
+    (task, numbers), (there, others) = learned(tasks), learned(here)
+    assert learned(kept) == (task, numbers)
+    assert task == there
+    # The worker and this process may have other threads, and so other sums: 1e-6 of a vector.
+    np.testing.assert_allclose(numbers, others, rtol=0, atol=1e-3)
+    assert {file.name for file in (kept / "yes.fit").iterdir()} == {
+        "head.safetensors",
+        "report.json",
+    }
 
 
-def test_options_of_this_process_are_refused_with_a_server(files: list[object]) -> None:
-    result = elmo("fit", "yes", *files, "--out", "x", "--server", "http://localhost:1")
-    assert result.exit_code == 2 and "--out has no effect with --server" in result.output
-    words = ("--word-vectors", files[3], "--server", "http://localhost:1")
-    result = elmo("fit", "yes", *files, *words)
-    assert result.exit_code == 2 and "--word-vectors has no effect with --serv" in result.output
+@pytest.mark.parametrize("option", [("--layer-norm",), ("--device", "cpu")])
+def test_options_that_need_the_network_here_are_refused_with_a_server(
+    files: list[object], option: tuple[str, ...]
+) -> None:
+    result = elmo("fit", "yes", *files, *option, "--server", "http://localhost:1")
 
+    assert result.exit_code == 2 and option[0] in result.output
+
+
+def test_a_task_needs_a_place(files: list[object]) -> None:
     result = elmo("fit", "yes", *files)
+
     assert result.exit_code == 2 and "--out or --server is required" in result.output

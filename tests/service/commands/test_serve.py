@@ -17,7 +17,7 @@ from elmo_serve.workers.devices import Hardware
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
-TAKES_ANY = {"cache", "model", "host", "scratch", "tasks", "word_vectors"}
+TAKES_ANY = {"cache", "model", "host", "tasks", "word_vectors"}
 NUMBERS = ("an integer ", "a number ")
 
 
@@ -124,7 +124,7 @@ def test_all_wrong_settings_are_named_one_a_line() -> None:
         assert line.startswith(f"elmo: {name}=")
 
 
-@pytest.mark.parametrize("name", ["--tasks", "--cache", "--scratch"])
+@pytest.mark.parametrize("name", ["--tasks", "--cache"])
 def test_a_folder_that_is_none_stops_the_start_with_one_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"
     path.write_text("")

@@ -78,11 +78,11 @@ async def test_without_the_setting_there_are_no_such_headers() -> None:
 
 
 async def test_a_page_of_another_site_replaces_no_task() -> None:
-    body = b'{"kind": "token", "examples": []}'
+    body = b'{"weights": [0, 0, 0]}'
     async with client_of(cors_origins=ORIGIN) as client:
         answers = [
-            await client.post(
-                "/tasks/ner/fit",
+            await client.put(
+                "/tasks/ner",
                 content=body,
                 headers={"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode},
             )

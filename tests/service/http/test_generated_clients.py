@@ -148,7 +148,6 @@ print(
 # openapi-python-client reads other media types as bytes only if it is told so.
 CONFIGURATION = """
 content_type_overrides:
-  application/x-ndjson: application/octet-stream
   application/vnd.safetensors: application/octet-stream
 """
 

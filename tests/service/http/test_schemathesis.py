@@ -16,9 +16,7 @@ COMMAND = Path(sys.executable).with_name("schemathesis")
 # A timeout of 1e-300 s passes before anything is computed: 504 is the right response to it.
 # 422 is the right response to faults that a schema cannot describe: static word vectors on a server
 # without a file of them, a token number beyond its text, positions of other sentences than are
-# given, an example that does not fit `kind`, `dimensions` that are not the width of the model (400
-# below /v1/).
-# DELETE of a job cancels it, and its state can be read afterwards, so `use_after_free` is left out.
+# given, `dimensions` that are not the width of the model (400 below /v1/).
 CONFIGURATION = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 504]
@@ -28,7 +26,7 @@ include-path-regex = "^/v1/models/{name}"
 parameters = { name = "small" }
 
 [[operations]]
-include-path-regex = "^(/embed|/score|/substitutes|/similarity|/neighbours|/tasks/{name}(/fit)?)$"
+include-path-regex = "^(/embed|/score|/substitutes|/similarity|/neighbours|/tasks/{name})$"
 warnings = false
 
 [operations.checks.positive_data_acceptance]
@@ -40,10 +38,6 @@ warnings = false
 
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 400, 404, 422, 429, 503, 504]
-
-[[operations]]
-include-path-regex = "^/jobs/{id}"
-warnings = false
 """
 
 
@@ -72,7 +66,7 @@ def test_every_operation_passes_the_checks(searched: Running, tmp_path: Path) ->
         [
             *(COMMAND, "run", "openapi.json", "--url", searched.url, "--checks", "all"),
             *("--max-examples", "25", "--seed", "1", "--workers", "1", "--no-color"),
-            *("--exclude-checks", "use_after_free", "--request-timeout", "120"),
+            *("--request-timeout", "120"),
         ],
         cwd=tmp_path,
         capture_output=True,

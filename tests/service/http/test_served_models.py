@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.support.checkpoints import write_pair
-from tests.support.fits import body
 from tests.support.servers import SMALL, Running, running
 
 SENTENCE = ["The", "bank"]
@@ -128,7 +127,6 @@ def test_a_task_belongs_to_one_model(several: Running) -> None:
     reason = "No task 'pos': it belongs to model 'four'"  # once the first model has seen it
     several.until(lambda: reason in embedded(several, task="pos").json()["detail"])
     for taken in (
-        httpx.post(url + "/ner/fit", params={"model": "four"}, json=body()),
         httpx.put(url + "/ner", params={"model": "four"}, json=four),
         httpx.put(url + "/new", params={"model": "small"}, json={**four, "model": "four"}),
     ):

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -72,15 +71,6 @@ def test_settings_do_not_read_the_environment() -> None:
     }
 
     assert not imported & {"os", "environ", "getenv"}
-
-
-def test_vectors_of_fits_lie_in_the_cache_unless_they_have_a_folder_of_their_own() -> None:
-    """The task folder may be a small volume that all replicas share."""
-    tasks, cache, scratch = Path("/tasks"), Path("/cache"), Path("/scratch")
-
-    assert Settings(tasks=tasks, cache=cache, scratch=scratch).scratch_folder == scratch
-    assert Settings(tasks=tasks, cache=cache).scratch_folder == cache
-    assert Settings(tasks=tasks).scratch_folder == Path(tempfile.gettempdir())
 
 
 def test_keys_of_a_file_are_added_to_the_others(tmp_path: Path) -> None:

@@ -114,33 +114,12 @@ def test_the_files_of_a_fit_go_with_its_weights(registry: TaskRegistry, tmp_path
     """A reader would pair the head with the weights of another task."""
     head, other = write_fit(tmp_path, "ner"), write_fit(tmp_path, "other")
     registry.put(NER, {"seeds": 1})
-    assert head.exists()
-
-    registry.put(NER)
     assert not head.parent.exists()
 
     write_fit(tmp_path, "ner")
     registry.delete("ner")
     assert not head.parent.exists()
     assert other.exists()
-
-
-def test_the_files_of_a_fit_are_copied_before_its_task_is_written(
-    registry: TaskRegistry, tmp_path: Path
-) -> None:
-    head, files = write_fit(tmp_path, "ner"), tmp_path / ".jobs"
-    files.mkdir()
-    (files / "head.safetensors").write_bytes(b"new")
-
-    registry.put(NER, {"seeds": 1}, files)
-
-    assert head.read_bytes() == b"new"
-    assert (files / "head.safetensors").exists()  # the job keeps it
-    (tmp_path / "other.fit").write_text("in the way")
-    with pytest.raises(Unavailable):
-        registry.put(replace(NER, name="other"), {"seeds": 1}, files)
-    with pytest.raises(UnknownTask):
-        registry.get("other")
 
 
 def test_a_link_in_the_place_of_the_files_of_a_fit_is_removed_alone(

@@ -44,7 +44,6 @@ class PoolOptions:
         minimum_size: the size below which calls take equally long.
         is_lazy: whether the processes are spawned for the first call.
         prepare: slow one-time initialisation, run in each process when it starts.
-        seconds_per_unit: a lower bound of what the watchdog expects of a call; 0: what it has seen.
     """
 
     name: str
@@ -54,7 +53,6 @@ class PoolOptions:
     minimum_size: int
     is_lazy: bool = False
     prepare: Callable[[], None] = _nothing
-    seconds_per_unit: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +182,7 @@ class HelperPool(SlotListener[Pending]):
         """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
         match message:
             case Started():
-                slot.mark_ready(seconds_per_unit=self.options.seconds_per_unit)
+                slot.mark_ready()
             case Part(items):
                 if slot.running is not None:
                     slot.running.items += items

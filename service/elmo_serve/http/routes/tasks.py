@@ -96,7 +96,7 @@ async def put_task(
     tasks = served.tasks
     refuse_other_revision(name, body.revision, tasks.owner)
     task = Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
-    created = await in_folder_thread(tasks.put, task)
+    created = await in_folder_thread(tasks.put, task, body.fit)
     response.status_code = 201 if created else 200
     return _answer(task, tasks.owner)
 

@@ -19,11 +19,6 @@ class LimitsResponse(BaseModel):
     max_body_bytes: Int64
     max_answer_bytes: Int64
     max_connections: int
-    max_jobs: int
-    max_client_jobs: int
-    max_job_examples: int
-    max_job_tokens: int
-    max_job_bytes: Int64
     request_timeout_seconds: float
     client_timeout_seconds: float
     drain_timeout_seconds: float

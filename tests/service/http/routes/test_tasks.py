@@ -13,7 +13,7 @@ import pytest
 from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.tasks.file import MAX_FILE_BYTES
-from tests.support.served import served
+from tests.support.in_process import in_process
 from tests.support.servers import SMALL, Running
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
@@ -64,6 +64,33 @@ def test_a_body_larger_than_any_task_file_is_refused(client: httpx.Client) -> No
     assert refused.status_code == 413
     assert f"at most {MAX_FILE_BYTES} " in refused.json()["detail"]
     assert created.status_code == 201
+
+
+def test_what_the_weights_were_learned_from_is_kept_in_the_file(
+    client: httpx.Client, tasks: Path
+) -> None:
+    fit = {"data": "é", "seeds": 3, "scores": [0.9, None, True, {}]}
+
+    client.put("/tasks/ner", json={**NER, "fit": fit}).raise_for_status()
+
+    assert json.loads((tasks / "ner.json").read_text())["fit"] == fit
+    assert client.get("/tasks/ner").json() == {"name": "ner", **NER, **FIRST}
+    client.put("/tasks/ner", json=NER).raise_for_status()
+    assert "fit" not in json.loads((tasks / "ner.json").read_text())
+
+
+def test_a_task_whose_file_no_server_would_read_is_refused(
+    client: httpx.Client, tasks: Path
+) -> None:
+    """The lines of the file are indented: nested lists take more room there than in the body."""
+    nested: list[Any] = []
+    for _ in range(150):
+        nested = [nested]
+    body = {**NER, "fit": {"nested": [nested] * 100}}
+    assert len(json.dumps(body)) < MAX_FILE_BYTES
+
+    assert client.put("/tasks/ner", json=body).status_code == 413
+    assert not list(tasks.glob("*.json"))
 
 
 def test_tasks_are_listed_by_name(client: httpx.Client) -> None:
@@ -129,8 +156,9 @@ async def test_a_task_folder_with_an_odd_file_serves_the_others(tmp_path: Path) 
     (tmp_path / "loop.json").symlink_to("loop.json")
     (tmp_path / "good.json").write_text(json.dumps({"name": "good", **NER}))
 
-    async with served(tasks=tmp_path) as s:
-        assert [task["name"] for task in (await s.get("/tasks"))["tasks"]] == ["good"]
+    async with in_process(tasks=tmp_path) as s:
+        listed = (await s.client.get("/tasks")).json()["tasks"]
+        assert [task["name"] for task in listed] == ["good"]
         assert (await s.client.get("/health/ready")).status_code == 200
         assert (await s.client.put("/tasks/loop", json=NER)).status_code == 201
 
@@ -140,7 +168,7 @@ async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for status in (201, 200):
-        async with served() as s:
+        async with in_process() as s:
             assert (await s.client.put("/tasks/ner", json=NER)).status_code == status
     assert (tmp_path / "elmo-serve" / "tasks" / "ner.json").is_file()
 
@@ -161,6 +189,9 @@ async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
             "/scale",
             "name, model, revision, description",
         ),
+        ({"weights": [1, 2, 3], "fit": [1]}, 422, "/fit", "must be an object; found a list"),
+        ({"weights": [1, 2, 3], "fit": {"score": [float("nan")]}}, 422, "/fit", "finite"),
+        ({"weights": [1, 2, 3], "revision": "0"}, 409, "/revision", "for revision '0'"),
         ({"weights": [1, 2, 3], "name": "a b"}, 422, "/name", "A-Z a-z 0-9"),
         ({"weights": [1, 2, 3], "name": "srl"}, 409, "/name", "names 'srl' and the path 'ner'"),
         (

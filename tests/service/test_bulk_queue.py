@@ -10,19 +10,19 @@ from typing import Any
 import orjson
 import pytest
 
-from elmo_serve.errors import SentenceFailed
-from elmo_serve.jobs.bulk_queue import (
+from elmo_serve.bulk_queue import (
     BulkQueue,
     Piece,
     WorkFailedError,
     bulk_queue,
     piece_tokens_of,
 )
+from elmo_serve.errors import SentenceFailed
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import Message
 from elmo_serve.workers.watchdog import Timeouts
-from tests.support.engines import ALL, MODEL, Bench, bench, check, same_length, until
+from tests.support.engines import ALL, MODEL, Bench, bench, check, same_length, turns, until
 from tests.support.gated_worker import DIES, INFO, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time
 
@@ -151,3 +151,50 @@ def test_a_piece_leaves_room_for_others() -> None:
     # 3 layers of 4 numbers of 4 bytes a token; an eighth of the budget of answers
     bytes_of_ten = usual.model_copy(update={"max_answer_bytes": 8 * 48 * 10})
     assert piece_tokens_of(bytes_of_ten, INFO, 1_024) == 10
+
+
+def work_of(b: Bench, done: Callable[[int], None]) -> asyncio.Future[None]:
+    """Start bulk work of five pieces of 48 tokens that are dropped."""
+    sentences = same_length("bulk", 60)
+    pieces = [
+        Piece(
+            range(first, first + 12),
+            [orjson.dumps(each) for each in sentences[first : first + 12]],
+            [len(each) for each in sentences[first : first + 12]],
+            ALL,
+        )
+        for first in range(0, 60, 12)
+    ]
+    queue = BulkQueue(b.engine, MODEL, INFO, "work", 48, 60.0, at_once)
+    return asyncio.ensure_future(queue.run(pieces, lambda *_: None, done))
+
+
+@in_virtual_time
+async def test_a_small_request_passes_the_pieces() -> None:
+    done: list[int] = []
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        worker = b.workers[0]
+        work = work_of(b, done.append)
+        await until(lambda: len(worker.batches) == 1)
+        small = b.ask([["small"]])
+        await turns()
+        worker.finish()
+        await until(lambda: len(worker.batches) > 1)
+        assert worker.batches[1].sentences == (orjson.dumps(["small"]),)
+        worker.open()
+        await asyncio.gather(small, work)
+    assert sum(done) == sum(map(len, same_length("bulk", 60)))
+
+
+@in_virtual_time
+async def test_cancelled_work_gives_everything_back() -> None:
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        work = work_of(b, lambda _: None)
+        await until(lambda: len(b.workers[0].batches) == 1)
+        assert b.engine.answers.used
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        b.workers[0].open()
+        await turns()
+        assert not b.engine.answers.used
