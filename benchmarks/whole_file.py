@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
-from elmo_model.files.system_calls import keep_freed_memory
+from elmo_model.files.runtime import keep_freed_memory
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text

@@ -35,7 +35,7 @@ _MAX_ROWS: Final = 1 << 31
 
 
 def rule(expected: str) -> WrapValidator:
-    """Return what makes one rule of all the constraints of a type, in words that messages show."""
+    """Return a validator that reports every violation of a type with one text, `expected`."""
 
     def check(value: Any, handler: Callable[[Any], Any]) -> Any:
         try:

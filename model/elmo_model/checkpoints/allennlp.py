@@ -239,15 +239,18 @@ def find(path: Path, without: str = "") -> PublishedPair:
     source = source_at(path) or in_folder(path.parent)
     files = [file for file in source.files if file != without]
     named = "" if source.path == path else path.name
-    found, weights = list(filter(is_options, files)), list(filter(_is_weights, files))
+    option_files, weights = list(filter(is_options, files)), list(filter(_is_weights, files))
     if is_options(named):
-        found, weights = [named], [file for file in weights if file.startswith(_prefix(named))]
+        option_files, weights = (
+            [named],
+            [file for file in weights if file.startswith(_prefix(named))],
+        )
     elif named and named != without:
         # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
         partner = named.partition("weights")[0] + "options.json"
         is_partner = "weights" in named and partner in files
-        found, weights = [partner] if is_partner else found, [named]
-    options_file = "" if weights and not found else _options_among(source, found)
+        option_files, weights = [partner] if is_partner else option_files, [named]
+    options_file = "" if weights and not option_files else _options_among(source, option_files)
     return PublishedPair(source, options_file, _weights_among(source, weights))
 
 
@@ -256,18 +259,18 @@ def options_in(source: Source) -> str:
     return _options_among(source, list(filter(is_options, source.files)))
 
 
-def _options_among(source: Source, found: Sequence[str]) -> str:
-    exact = [file for file in found if PurePosixPath(file).name == "options.json"]
-    return only(source, exact or found, "options.json")
+def _options_among(source: Source, files: Sequence[str]) -> str:
+    exact = [file for file in files if PurePosixPath(file).name == "options.json"]
+    return only(source, exact or files, "options.json")
 
 
-def _weights_among(source: Source, found: Sequence[str]) -> str:
+def _weights_among(source: Source, files: Sequence[str]) -> str:
     """Return `weights.hdf5`, or `model.hdf5` (NLPL), or the only `*weights.hdf5` or `*.hdf5`."""
     for name in "weights.hdf5", "model.hdf5":
-        if exact := [file for file in found if PurePosixPath(file).name == name]:
+        if exact := [file for file in files if PurePosixPath(file).name == name]:
             return only(source, exact, name)
-    ending = [file for file in found if file.endswith("weights.hdf5")]
-    return only(source, ending or found, "weights.hdf5 or model.hdf5")
+    ending = [file for file in files if file.endswith("weights.hdf5")]
+    return only(source, ending or files, "weights.hdf5 or model.hdf5")
 
 
 def is_options(file: str) -> bool:

@@ -134,13 +134,13 @@ def _named(file: str, parent: Path) -> str:
 
 def _prefix(arrays: layout.Arrays) -> str:
     """Return the prefix of the names that belong to the ELMo, which depends on the model."""
-    found = sorted(name.removesuffix(_TABLE) for name in arrays.shapes if name.endswith(_TABLE))
-    if len(found) != 1:
-        has = f"{len(found)} ELMos: {', '.join(found[:5])}" if found else "no ELMo"
+    prefixes = sorted(name.removesuffix(_TABLE) for name in arrays.shapes if name.endswith(_TABLE))
+    if len(prefixes) != 1:
+        has = f"{len(prefixes)} ELMos: {', '.join(prefixes[:5])}" if prefixes else "no ELMo"
         raise CheckpointError(
             f"{arrays.label}: holds {has}, expected one name that ends in {_TABLE}"
         )
-    return found[0]
+    return prefixes[0]
 
 
 def _tasks(
@@ -175,10 +175,10 @@ def _training(source: Source) -> Mapping[str, Any]:
     for name in _CONFIGS:
         if name in source.files:
             values = json_object(source.label(name), source.read(name, _MAX_JSON))
-            found = list(_objects(values))
-            named = [each for each in found if "options_file" in each]
-            typed = [each for each in found if str(each.get("type")).startswith(_EMBEDDER_TYPE)]
-            flagged = [each for each in found if "do_layer_norm" in each]
+            objects = list(_objects(values))
+            named = [each for each in objects if "options_file" in each]
+            typed = [each for each in objects if str(each.get("type")).startswith(_EMBEDDER_TYPE)]
+            flagged = [each for each in objects if "do_layer_norm" in each]
             return next(iter([*named, *typed, *flagged]), {})
     return {}
 
@@ -196,11 +196,11 @@ def _objects(value: Any, depth: int = 50) -> Iterator[Mapping[str, Any]]:
 def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile | None:
     """Return the options file in the archive or folder; None if there is none."""
     documents = list(filter(_is_document, source.files))
-    found = [name for name in documents if name.endswith("options_file")]
-    if not found:
+    chosen = [name for name in documents if name.endswith("options_file")]
+    if not chosen:
         named = PurePosixPath(str(training.get("options_file", ""))).name
         candidates = [name for name in documents if allennlp.is_options(name)]
-        found = [name for name in candidates if PurePosixPath(name).name == named] or candidates
-    if not found:
+        chosen = [name for name in candidates if PurePosixPath(name).name == named] or candidates
+    if not chosen:
         return None
-    return options.read(source, only(source, found, "options file"))
+    return options.read(source, only(source, chosen, "options file"))

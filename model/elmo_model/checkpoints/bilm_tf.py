@@ -89,12 +89,12 @@ def find(path: Path) -> tuple[Source, str]:
     archive = source_at(path)
     source = archive or in_folder(path.parent)
     files = source.files if archive else (path.name,)
-    found = [file for file in files if file.endswith(_ENDING)]
+    indexes = [file for file in files if file.endswith(_ENDING)]
     for file in files:
-        if PurePosixPath(file).name == "checkpoint" and len(found) > 1:
+        if PurePosixPath(file).name == "checkpoint" and len(indexes) > 1:
             text = source.read(file, _MAX_TEXT).decode("utf-8", "replace")
             named = _PATH.search(text)
             last = PurePosixPath(named[1].replace("\\", "/")).name if named else ""
             wanted = str(PurePosixPath(file).parent / (last + _ENDING))
-            found = [each for each in found if each == wanted] or found
-    return source, only(source, found, _ENDING)
+            indexes = [each for each in indexes if each == wanted] or indexes
+    return source, only(source, indexes, _ENDING)

@@ -99,8 +99,8 @@ def read(path: Path) -> Checkpoint:
 
 
 def _file(source: Source, name: str) -> str:
-    found = [file for file in source.files if PurePosixPath(file).name == name]
-    return only(source, found, name)
+    files = [file for file in source.files if PurePosixPath(file).name == name]
+    return only(source, files, name)
 
 
 # config.json, and the settings file that it names.

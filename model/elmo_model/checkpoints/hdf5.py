@@ -33,7 +33,7 @@ def datasets(source: Source, file: str) -> Iterator[Arrays]:
     Raises CheckpointError if it is damaged. Errors of the body are its own.
     """
     label = source.label(file)
-    found: dict[str, h5py.Dataset] = {}
+    members: dict[str, h5py.Dataset] = {}
 
     def collect(name: str, item: object) -> None:
         if name.count("/") >= _MAX_DEPTH:
@@ -41,7 +41,7 @@ def datasets(source: Source, file: str) -> Iterator[Arrays]:
                 f"{label}: {name[:64]}... is below {_MAX_DEPTH} groups, expected fewer"
             )
         if isinstance(item, h5py.Dataset):
-            found[name] = item
+            members[name] = item
 
     with source.open(file) as stream:
         with _reading(label):
@@ -49,8 +49,8 @@ def datasets(source: Source, file: str) -> Iterator[Arrays]:
         with content:
             with _reading(label):
                 content.visititems(collect)
-                shapes = {name: dataset.shape for name, dataset in found.items()}
-            yield Arrays(label, shapes, lambda name: _read(found[name], label, name))
+                shapes = {name: dataset.shape for name, dataset in members.items()}
+            yield Arrays(label, shapes, lambda name: _read(members[name], label, name))
 
 
 def _read(dataset: h5py.Dataset, file: str, name: str) -> Tensor:

@@ -134,8 +134,8 @@ def decode(
     tensors: dict[str, Tensor] = {}
     for entry in wanted:
         shape = tuple(entry.storage.encode(*(needed[name] for name in entry.tensors)).shape)
-        found = _read(arrays, entry.array, shape, origin)
-        tensors.update(zip(entry.tensors, entry.storage.decode(found), strict=True))
+        array = _read(arrays, entry.array, shape, origin)
+        tensors.update(zip(entry.tensors, entry.storage.decode(array), strict=True))
     return tensors
 
 

@@ -122,9 +122,9 @@ def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoCon
             f"{path}: header format is {shown(header.get('format'))}, expected {_FORMAT!r}"
         )
     if header.get("format_version") != _VERSION:
-        found = header.get("format_version")
+        version = header.get("format_version")
         raise CheckpointError(
-            f"{path}: header format_version is {shown(found)}, expected {_VERSION!r}"
+            f"{path}: header format_version is {shown(version)}, expected {_VERSION!r}"
         )
     try:
         config = ElmoConfig.from_dict(_object(path, header, "config"))

@@ -117,8 +117,8 @@ def find(model: Path) -> StoredSoftmax | None:
     A published one without a vocabulary, which names its rows, counts as none. Raises
     CheckpointError for a damaged file.
     """
-    own = model / native.RUN_FILE if model.is_dir() else model
-    if (beside := own.with_suffix(ENDING)).is_file():
+    file = model / native.RUN_FILE if model.is_dir() else model
+    if (beside := file.with_suffix(ENDING)).is_file():
         return _native(beside)
     source = source_at(model) or in_folder(model.parent)
     if not vocabulary_file.has_one(source):
@@ -127,8 +127,8 @@ def find(model: Path) -> StoredSoftmax | None:
         return _in_bundle(model)
     prefix = "" if source.path == model else model.name.partition("weights")[0]
     files = [file for file in source.files if file.endswith(allennlp.SOFTMAX)]
-    found = [file for file in files if PurePosixPath(file).name.startswith(prefix)]
-    return _in_hdf5(source, found[0]) if len(found) == 1 else None
+    matching = [file for file in files if PurePosixPath(file).name.startswith(prefix)]
+    return _in_hdf5(source, matching[0]) if len(matching) == 1 else None
 
 
 def open_file(path: Path) -> StoredSoftmax:
@@ -142,10 +142,10 @@ def open_file(path: Path) -> StoredSoftmax:
         return _in_hdf5(in_folder(path.parent), path.name)
     if path.is_file() and native.recognises(path):
         return _native(path)
-    found = _in_bundle(path) if bilm_tf.recognises(path) else find(path)
-    if found is None:
+    stored = _in_bundle(path) if bilm_tf.recognises(path) else find(path)
+    if stored is None:
         raise CheckpointError(f"{path}: holds no softmax, expected softmax/W and softmax/b")
-    return found
+    return stored
 
 
 def save(softmax: WordSoftmax, path: Path, revision: str, dtype: torch.dtype = torch.int8) -> None:
@@ -215,10 +215,10 @@ def _in_bundle(path: Path) -> StoredSoftmax | None:
 
 
 def _in_hdf5(source: Source, file: str) -> StoredSoftmax:
-    found = _published(source, lambda: hdf5.datasets(source, file))
-    if found is None:
+    stored = _published(source, lambda: hdf5.datasets(source, file))
+    if stored is None:
         raise CheckpointError(f"{source.label(file)}: softmax/W is missing, expected it and b")
-    return found
+    return stored
 
 
 def _published(

@@ -270,15 +270,15 @@ def json_object(label: str, content: bytes | str) -> dict[str, Any]:
     return values
 
 
-def only(source: Source, found: Sequence[str], wanted: str) -> str:
-    """Return the only file that was found. Raises CheckpointError for several, and for none."""
-    if len(found) == 1:
-        return found[0]
-    if not found:
+def only(source: Source, files: Sequence[str], wanted: str) -> str:
+    """Return the one of some files. Raises CheckpointError for several, and for none."""
+    if len(files) == 1:
+        return files[0]
+    if not files:
         raise CheckpointError(f"{source.path}: holds no {wanted}, expected one")
     hint = ": name the file itself" if source.is_folder else ""
     raise CheckpointError(
-        f"{source.path}: holds {', '.join(found[:5])}, expected one {wanted}{hint}"
+        f"{source.path}: holds {', '.join(files[:5])}, expected one {wanted}{hint}"
     )
 
 

@@ -66,10 +66,10 @@ class _Bundle:
                 f"{label} has {entry.size:,} bytes, expected {4 * math.prod(entry.shape):,}"
             )
         stream, shard = self._shard(entry.shard)
-        held = stream.seek(0, 2)
-        if entry.offset + entry.size > held:
+        length = stream.seek(0, 2)
+        if entry.offset + entry.size > length:
             raise CheckpointError(
-                f"{shard}: has {held:,} bytes, expected {name} up to byte "
+                f"{shard}: has {length:,} bytes, expected {name} up to byte "
                 f"{entry.offset + entry.size:,}"
             )
         stream.seek(entry.offset)

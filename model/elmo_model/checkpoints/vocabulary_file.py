@@ -21,12 +21,12 @@ def find(source: Source) -> str:
 
     Raises CheckpointError if there is none, or more than one.
     """
-    found = [file for file in source.files if _is_vocabulary(PurePosixPath(file).name)]
+    files = [file for file in source.files if _is_vocabulary(PurePosixPath(file).name)]
     for exact in "vocab.txt.gz", "vocab.txt":
-        if plain := [file for file in found if PurePosixPath(file).name == exact]:
-            found = plain
+        if plain := [file for file in files if PurePosixPath(file).name == exact]:
+            files = plain
             break
-    return only(source, found, "vocab.txt or vocab.txt.gz")
+    return only(source, files, "vocab.txt or vocab.txt.gz")
 
 
 def has_one(source: Source) -> bool:
@@ -92,10 +92,10 @@ def lines(text: str) -> list[str]:
     """Return the words of the text of a vocabulary file."""
     # Split at line ends alone: `str.splitlines` also splits at U+0085 and U+2028, which occur in
     # words.
-    found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if found[-1] == "":
-        found.pop()
-    return [line.strip() for line in found if line.strip() != _SKIPPED]
+    words = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if words[-1] == "":
+        words.pop()
+    return [line.strip() for line in words if line.strip() != _SKIPPED]
 
 
 def _is_vocabulary(name: str) -> bool:

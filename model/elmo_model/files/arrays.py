@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.files.system_calls import reserve
+from elmo_model.files.runtime import reserve
 
 _Number = TypeVar("_Number", bound=np.generic)
 Mapped = np.memmap[tuple[int, ...], np.dtype[_Number]]
@@ -20,10 +20,10 @@ def mapped_array(path: Path, shape: tuple[int, ...], dtype: type[_Number]) -> Ma
     Raises OSError where the disk is full. A file with holes would raise nothing: a full disk is
     then found at a write into the memory, and is a signal (SIGBUS) that ends the process.
     """
-    found: Mapped[_Number] = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    array: Mapped[_Number] = np.lib.format.open_memmap(path, "w+", dtype, shape)
     with path.open("r+b") as file:
-        reserve(file, found.offset, path.stat().st_size)
-    return found
+        reserve(file, array.offset, path.stat().st_size)
+    return array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,10 +26,10 @@ _SPELLINGS = {name.casefold(): name for name in (*BUILT_IN, *CATALOGUE)}
 
 def canonical(name: str) -> str:
     """Return a model name as it is spelt here, given in any case; other strings unchanged."""
-    found = _SPELLINGS.get(name.casefold())
-    if found is None and (model := nlpl.model(name.casefold())) is not None:
+    spelling = _SPELLINGS.get(name.casefold())
+    if spelling is None and (model := nlpl.model(name.casefold())) is not None:
         return model.name
-    return found or name
+    return spelling or name
 
 
 def published_model(name: str) -> Published | None:

@@ -51,9 +51,9 @@ def model(name: str) -> Published | None:
     prefix, _, language = name.replace("efml-", "efml:").partition(":")
     if prefix == "efml" and language in LANGUAGES:
         return _model("11", _FIRST + LANGUAGES.index(language))
-    if (found := _RULE.fullmatch(name)) is None:
+    if (match := _RULE.fullmatch(name)) is None:
         return None
-    return _model(found[1] or "20", int(found[2]))
+    return _model(match[1] or "20", int(match[2]))
 
 
 def known() -> tuple[Published, ...]:

@@ -90,23 +90,23 @@ def find_softmax(
     """
     name = str(name_or_path)
     if file is not None:
-        found: softmax.StoredSoftmax | None = softmax.open_file(file)
+        stored: softmax.StoredSoftmax | None = softmax.open_file(file)
     elif (built_in := canonical(name)) in BUILT_IN:
-        found = softmax.find(_ENGLISH) if built_in == "english" else None
+        stored = softmax.find(_ENGLISH) if built_in == "english" else None
     else:
-        found = softmax.find(Path(name))
-    if found is None:
+        stored = softmax.find(Path(name))
+    if stored is None:
         return None
-    return found.of_network(elmo.config.lstm.projection, elmo.origin.revision, words)
+    return stored.of_network(elmo.config.lstm.projection, elmo.origin.revision, words)
 
 
 def needed_softmax(
     name_or_path: str | Path, elmo: Elmo, file: Path | None = None, words: int | None = None
 ) -> softmax.StoredSoftmax:
     """Return the softmax that `find_softmax` finds. Raises CheckpointError as well for none."""
-    if (found := find_softmax(name_or_path, elmo, file, words)) is None:
+    if (stored := find_softmax(name_or_path, elmo, file, words)) is None:
         raise CheckpointError(
             f"{name_or_path}: has no softmax with its vocabulary; expected a run of `elmo train` "
             f"without --keep-vectors, or a model with one beside it (docs/models.md)"
         )
-    return found
+    return stored

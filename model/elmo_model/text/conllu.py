@@ -35,8 +35,8 @@ def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str
             if len(word) < columns or not word[FORM]:
                 every = f"{columns} columns with TABs between, the form in the second"
                 expected = "an id, a TAB and a form" if columns == 2 else every
-                found = f"{len(word)} of {columns} columns"
-                fault = found if len(word) < columns else "without a form"
+                count = f"{len(word)} of {columns} columns"
+                fault = count if len(word) < columns else "without a form"
                 raise ConlluError(f"line {number} is {shown(text)}, {fault}, expected {expected}")
             is_inside = True
             if "-" not in word[0] and "." not in word[0]:

@@ -12,7 +12,7 @@ class FastaError(ElmoError):
 def read(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the header of each record, without its `>`, and the sequence, without white space.
 
-    Of the lines one is read beyond the record that is yielded. Raises FastaError for text before
+    Reads one line ahead, the header of the next record. Raises FastaError for text before
     the first header, and for a header with a carriage return inside: old Macintosh files end their
     lines with these alone, and the sequence would be read as a part of the header.
     """

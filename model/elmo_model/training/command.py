@@ -17,7 +17,7 @@ import torch
 
 from elmo_model.errors import OptionError
 from elmo_model.files.locks import only_writer
-from elmo_model.files.system_calls import keep_freed_memory, usable_cores
+from elmo_model.files.runtime import keep_freed_memory, usable_cores
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.progress import output

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from elmo_model.files.system_calls import let_threads_sleep
+from elmo_model.files.runtime import let_threads_sleep
 from elmo_serve.commands.options import is_given
 from elmo_serve.commands.terminal import fail
 

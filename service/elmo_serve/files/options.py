@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_model.files.system_calls import keep_freed_memory
+from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.files.connected import connected

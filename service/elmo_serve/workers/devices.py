@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from elmo_model.files.system_calls import usable_cores
+from elmo_model.files.runtime import usable_cores
 from elmo_serve.settings import SettingsError
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"

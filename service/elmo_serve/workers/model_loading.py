@@ -11,7 +11,7 @@ from torch import Tensor
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.conversion import warmed
 from elmo_model.checkpoints.softmax import StoredSoftmax
-from elmo_model.files.system_calls import keep_freed_memory
+from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from elmo_model.files.system_calls import usable_cores
+from elmo_model.files.runtime import usable_cores
 from elmo_serve.errors import TooLarge
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble

@@ -94,8 +94,8 @@ def _keep(text: str, offsets: Offsets) -> None:
         _between.clear()
         _at_end.clear()
     words, last = parts
-    found = iter([*offsets, (len(text), len(text))])
-    start, stop = next(found)
+    ahead = iter([*offsets, (len(text), len(text))])
+    start, stop = next(ahead)
     position = 0
     pieces = [(_between, word) for word in words[: last + 1]]
     if last + 1 < len(words):
@@ -105,7 +105,7 @@ def _keep(text: str, offsets: Offsets) -> None:
         spans: Offsets = []
         while stop <= position + len(piece) and start < len(text):
             spans.append((start - position, stop - position))
-            start, stop = next(found)
+            start, stop = next(ahead)
         if len(piece) <= _LONGEST_KEPT:
             kept[piece] = _whole(len(piece)) if spans == [(0, len(piece))] else spans
         position += len(piece) + 1

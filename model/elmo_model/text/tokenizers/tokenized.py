@@ -52,13 +52,13 @@ def offsets_of(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
         while position < len(text) and text[position].isspace():
             position += 1
         forms = (token, *_QUOTES.get(token, ()))
-        found = next((form for form in forms if text.startswith(form, position)), None)
-        if found is None:
+        form_there = next((form for form in forms if text.startswith(form, position)), None)
+        if form_there is None:
             shown = text[position : position + 20]
             raise TokenizeError(
                 f"at character {position} the tokenizer changed {shown!r} to {token[:20]!r}; "
                 "send `sentences` with your own tokens, or use the tokenizer `whitespace`"
             )
-        offsets.append((position, position + len(found)))
-        position += len(found)
+        offsets.append((position, position + len(form_there)))
+        position += len(form_there)
     return offsets

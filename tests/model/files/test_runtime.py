@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.files.system_calls import usable_cores
+from elmo_model.files.runtime import usable_cores
 
 
 def test_a_process_may_use_some_cores_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_the_lowest_quota_of_all_groups_counts(
 
 PROGRAM = """
 import ctypes, resource, sys
-from elmo_model.files.system_calls import keep_freed_memory
+from elmo_model.files.runtime import keep_freed_memory
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
