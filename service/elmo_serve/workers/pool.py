@@ -73,7 +73,7 @@ class WorkerPool:
             metrics.worker_restarts.labels(**spec.labels)
             metrics.batch_budget.labels(**spec.labels).set(spec.largest_size)
             if not fault:
-                WorkerSlot(spec, self, self.slots, clock)  # it adds itself to the slots
+                self.slots.append(WorkerSlot(spec, self, clock))
 
     def start(self, listener: BatchListener) -> None:
         """Start a worker on every device, and report all and their batches to `listener`.

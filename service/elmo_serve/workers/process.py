@@ -252,15 +252,19 @@ class ChildProcess:
             self._process.kill()
 
     async def stop(self) -> None:
-        """Close the channel and wait until the process has ended; kill it after a grace time."""
+        """Close the channel and wait until the process has ended; kill it after a grace time.
+
+        SIGKILL does not end a process that waits inside a driver: it is left behind after as long.
+        """
         if self._channel is None:
             return
         self._channel.close()
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._exited.wait(), _EXIT_GRACE_SECONDS)
-        except TimeoutError:
-            self.kill()
-            await self._exited.wait()
+            return
+        self.kill()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._exited.wait(), _EXIT_GRACE_SECONDS)
 
     async def _live(self, channel: Channel, on_exit: Callable[[str], None]) -> None:
         """Follow the process from its start to the reason of its end."""

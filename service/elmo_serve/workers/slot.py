@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from elmo_serve.workers.shared_memory import Segment
@@ -27,21 +28,25 @@ FIRST_DELAY = 0.1
 """Seconds from the loss of a child to the start of the next; doubled with every loss in a row."""
 
 LONGEST_DELAY = 10.0
-"""Seconds of delay at most while another child of the pool is ready.
+"""Seconds of delay at most, until the slot gives up.
 
 A child that dies again and again takes processor time from the others each time it starts: a larger
 value protects them, a smaller one brings its capacity back sooner.
 """
-
-LONGEST_OUTAGE_DELAY = 1.0
-"""Seconds of delay at most while no child of the pool is ready: no request can be answered then."""
 
 RECOVERED_SECONDS = 60.0
 """A child that was ready for so long has recovered: its loss is the first in a row."""
 
 MAX_FAILED_STARTS = 10
 """Starts that fail in a row before a slot reports that it has given up: the server is then not
-healthy. It starts the child again all the same, after the longest delay."""
+healthy. It starts the child again all the same, after `SlotSpec.given_up_delay`."""
+
+REAP_SECONDS = 30.0
+"""Seconds after which a killed child that has not ended is replaced all the same.
+
+SIGKILL does not end a process that waits inside a driver (state D) before that returns. A larger
+value is a longer outage, a smaller one starts the next child on a device that is still taken.
+"""
 
 _PROBATION_TASKS = 32
 """Large tasks without a failure before a larger one is tried.
@@ -63,7 +68,7 @@ class Started:
 
 
 class Child(Protocol):
-    """A process that can be supervised: a `ChildProcess`."""
+    """A process that can be supervised: a `ChildProcess`. Equal to itself alone."""
 
     def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None], /) -> None:
         """Start it. `on_message` gets each of its messages, `on_exit` the reason of its end, once.
@@ -75,7 +80,7 @@ class Child(Protocol):
         """Queue a message that names these segments, behind those sent before."""
 
     def kill(self) -> None:
-        """End it now, whatever it does; `on_exit` follows."""
+        """Send it SIGKILL; `on_exit` follows once it has ended, which may be never."""
 
     async def stop(self) -> None:
         """Let it end by itself when its work is done, and wait for that."""
@@ -83,7 +88,7 @@ class Child(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LostTasks(Generic[TaskT]):
-    """The tasks of a child that has ended without being asked to.
+    """The tasks of a child that has ended, or was killed as hung.
 
     `running` is the task it was working on; `waiting` are those that it had not begun, and one that
     was interrupted.
@@ -107,7 +112,7 @@ class SlotListener(Protocol[TaskT]):
         """Handle a message of the child."""
 
     def on_lost(self, slot: Slot[TaskT], lost: LostTasks[TaskT]) -> None:
-        """Handle the end of the child. The next one is scheduled."""
+        """Handle the loss of the child. The next one is scheduled."""
 
     def on_restart(self, slot: Slot[TaskT]) -> None:
         """Handle that the next child is about to start; by default its loss is all that counts."""
@@ -121,7 +126,8 @@ class SlotSpec:
     `name` is for log lines and reasons, `labels` are added to its log lines; `loading` is the
     reason why a child that starts is not ready. `make` is given the message with which an earlier
     child was ready, None for the first one. A task is given time for `minimum_size` units at least;
-    `largest_size` is the most that it may have, 0 where there is no limit.
+    `largest_size` is the most that it may have, 0 where there is no limit. `given_up_delay` is the
+    pause in seconds before each start after `MAX_FAILED_STARTS` have failed in a row.
     """
 
     name: str
@@ -131,6 +137,7 @@ class SlotSpec:
     minimum_size: int
     largest_size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
+    given_up_delay: float = LONGEST_DELAY
 
 
 class BatchBudget:
@@ -175,15 +182,14 @@ class Slot(Generic[TaskT]):
 
     The child works on one task at a time, in the order of `assign`; an urgent one interrupts the
     one that runs. It is killed when a task, or its start, takes too long, and replaced whenever it
-    ends. `all_slots` are those of the pool: while none of them is ready, replacements start without
-    a long delay.
+    ends. The tasks of a killed child are kept until it has ended: it may still write to the shared
+    memory that they hold.
     """
 
     def __init__(
         self,
         spec: SlotSpec,
         listener: SlotListener[TaskT],
-        all_slots: list[Slot[TaskT]],
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
         self.state: State = "loading"
@@ -195,7 +201,6 @@ class Slot(Generic[TaskT]):
         self.child = spec.make(None)
         self._spec = spec
         self._listener = listener
-        self._all_slots = all_slots
         self._clock = clock
         self._report: Any = None  # with which a child was ready
         self._budget = BatchBudget(spec.largest_size)
@@ -207,11 +212,9 @@ class Slot(Generic[TaskT]):
         self._pause = 0.0  # seconds of the last interruption of it
         self._ready_since = 0.0
         self._losses = 0  # in a row
-        self._silence = 0.0  # seconds after which the child was killed as hung
+        self._unreaped: dict[Child, Sequence[TaskT]] = {}  # tasks of killed children
         self._restart: Timer | None = None
-        self._restart_at = 0.0
         self._is_stopping = False
-        all_slots.append(self)
 
     @property
     def is_ready(self) -> bool:
@@ -256,11 +259,8 @@ class Slot(Generic[TaskT]):
             self._report, self.child = report, self._spec.make(report)
         self.state, self.reason = "loading", self._spec.loading
         self._watchdog.wait(self._spec.timeouts.load)
-        child, listener = self.child, self._listener
-        child.start(
-            lambda message: listener.on_message(self, message) if child is self.child else None,
-            lambda reason: self._on_exit(reason) if child is self.child else None,
-        )
+        child = self.child
+        child.start(partial(self._on_message, child), partial(self._on_exit, child))
 
     def mark_ready(
         self, report: Any = None, seconds_per_unit: float = 0.0, seconds_per_step: float = 0.0
@@ -351,16 +351,30 @@ class Slot(Generic[TaskT]):
             self.child.kill()
         await self.child.stop()
 
-    def _kill_hung(self, seconds: float) -> None:
-        self._log(logging.ERROR, "hangs", silent_seconds=round(seconds, 1))
-        self._silence = seconds
-        self.child.kill()
+    def _on_message(self, child: Child, message: Any) -> None:
+        if child is self.child and self.state != "down":
+            self._listener.on_message(self, message)
 
-    def _on_exit(self, reason: str) -> None:
-        self._watchdog.cancel()
-        if self._is_stopping:
+    def _kill_hung(self, seconds: float) -> None:
+        """Kill the child and give its tasks back; its end may come later, or never."""
+        self._log(logging.ERROR, "hangs", silent_seconds=round(seconds, 1))
+        self._unreaped[self.child] = self.tasks
+        self.child.kill()
+        self._lose(f"sent no message for {seconds:.1f} s and was killed", was_hung=True)
+
+    def _on_exit(self, child: Child, reason: str) -> None:
+        was_hung = self._unreaped.pop(child, None) is not None
+        if child is not self.child or self._is_stopping:
             return
-        lost = self._lost_tasks(reason)
+        if not was_hung:
+            self._lose(reason)
+        elif self.state == "down":
+            self._restart_in(self._delay)
+
+    def _lose(self, exit_reason: str, *, was_hung: bool = False) -> None:
+        """Schedule a replacement, and give the tasks back."""
+        self._watchdog.cancel()
+        lost = self._lost_tasks(exit_reason, was_hung)
         self._log(logging.ERROR, "lost", reason=lost.reason)
         if lost.was_ready and self._clock.now() - self._ready_since > RECOVERED_SECONDS:
             self._losses = 0
@@ -370,35 +384,30 @@ class Slot(Generic[TaskT]):
             self.start_failure = lost.reason
         self.state, self.reason = "down", lost.reason
         self._tasks.clear()
-        self._silence = 0.0
-        self._schedule_restart(min(FIRST_DELAY * 2 ** min(self._losses - 1, 10), LONGEST_DELAY))
-        for slot in self._all_slots:
-            slot.restart_soon()
+        is_alive = self.child in self._unreaped
+        self._restart_in(max(self._delay, REAP_SECONDS) if is_alive else self._delay)
         self._listener.on_lost(self, lost)
 
-    def _lost_tasks(self, exit_reason: str) -> LostTasks[TaskT]:
+    def _lost_tasks(self, exit_reason: str, was_hung: bool) -> LostTasks[TaskT]:
         was_ready = self.state == "ready"
         if was_ready or self.reason == self._spec.loading:
             reason = f"the {self._spec.name} {exit_reason}"
-            if self._silence:
-                reason += f" after {self._silence:.1f} s without a message"
         else:
             reason = self.reason  # given by the child itself
         tasks = list(self.tasks)
         running = tasks.pop(0) if was_ready and tasks else None
-        return LostTasks(reason, was_ready, bool(self._silence), running, tasks)
+        return LostTasks(reason, was_ready, was_hung, running, tasks)
 
-    def restart_soon(self) -> None:
-        """Start the replacement soon if no slot of the pool is ready."""
-        left = self._restart_at - self._clock.now()
-        if self._restart is None or left <= LONGEST_OUTAGE_DELAY:
-            return
-        if not any(slot.is_ready for slot in self._all_slots):
+    @property
+    def _delay(self) -> float:
+        """The seconds from the end of the child to the start of the next."""
+        if self.has_given_up:
+            return self._spec.given_up_delay
+        return min(FIRST_DELAY * 2 ** min(self._losses - 1, 10), LONGEST_DELAY)
+
+    def _restart_in(self, seconds: float) -> None:
+        if self._restart is not None:
             self._restart.cancel()
-            self._schedule_restart(LONGEST_OUTAGE_DELAY)
-
-    def _schedule_restart(self, seconds: float) -> None:
-        self._restart_at = self._clock.now() + seconds
         self._restart = self._clock.call_later(seconds, self._replace)
 
     def _replace(self) -> None:

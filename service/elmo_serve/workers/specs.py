@@ -30,6 +30,9 @@ TIMEOUTS: Final = Timeouts()
 _MINIMUM_TOKENS: Final = 256
 """Padded tokens below which a batch is bound by latency; the watchdog counts it as that large."""
 
+_GIVEN_UP_DELAY: Final = 300.0
+"""Seconds between two starts of a worker that has failed often: each reads the whole checkpoint."""
+
 _log = logging.getLogger("elmo_serve.workers")
 
 
@@ -77,6 +80,7 @@ def worker_specs(
             minimum_size=_MINIMUM_TOKENS,
             largest_size=settings.batch_tokens(name),
             labels={"model": model.name, "device": name},
+            given_up_delay=_GIVEN_UP_DELAY,
         )
         specs += [spec] * settings.workers_per_device
     return specs

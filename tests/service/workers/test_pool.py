@@ -10,7 +10,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
-from elmo_serve.workers.slot import LONGEST_OUTAGE_DELAY, MAX_FAILED_STARTS, SlotSpec
+from elmo_serve.workers.slot import LONGEST_DELAY, MAX_FAILED_STARTS, SlotSpec
 from elmo_serve.workers.watchdog import Timeouts
 from tests.support.clock import FakeClock
 from tests.support.engines import TOP
@@ -285,7 +285,7 @@ async def test_a_pool_is_fit_until_every_slot_has_given_up() -> None:
     for _ in range(MAX_FAILED_STARTS):
         assert bench.pool.can_recover
         bench.workers[-1].end("exited with status 1")
-        bench.clock.advance(LONGEST_OUTAGE_DELAY)
+        bench.clock.advance(LONGEST_DELAY)
     assert not bench.pool.can_recover
     bench.workers[-1].say(Ready(INFO))
 
@@ -299,7 +299,7 @@ async def test_a_worker_that_dies_as_soon_as_it_is_ready_leaves_the_pool_fit() -
         bench.workers[-1].end("was killed by SIGKILL")
         assert not bench.pool.is_ready
         assert bench.pool.can_recover
-        bench.clock.advance(LONGEST_OUTAGE_DELAY)
+        bench.clock.advance(LONGEST_DELAY)
 
     assert len(bench.workers) == 51
 

@@ -117,9 +117,7 @@ class HelperPool(SlotListener[Pending]):
             timeouts=options.timeouts,
             minimum_size=options.minimum_size,
         )
-        self._slots: list[Slot[Pending]] = []
-        for _ in range(count):
-            Slot(spec, self, self._slots, clock)  # it adds itself to the slots
+        self._slots = [Slot[Pending](spec, self, clock) for _ in range(count)]
 
     def start(self) -> None:
         """Spawn the processes, unless they are spawned for the first call."""
