@@ -178,7 +178,7 @@ class Dispatcher:
 
     def on_ready(self, ready: Ready) -> None:
         """Give the worker a batch."""
-        self.throughput.start_from(ready.seconds_per_token)
+        self.throughput.start_from(ready.warm_up.seconds_per_token)
         self._schedule()
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:

@@ -83,17 +83,28 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The measurements of a warm-up; 0 where nothing was measured.
+
+    `tokens` are those of the largest batch that the device has memory for, padding included.
+    `seconds_per_token` was measured with such a batch, its words in the cache, and
+    `seconds_per_step` with a single sentence.
+    """
+
+    tokens: int = 0
+    seconds_per_token: float = 0.0
+    seconds_per_step: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The model is loaded, warmed up and has passed its self-test.
 
-    `seconds_per_token` was measured with the largest batch, its words in the cache, and
-    `seconds_per_step` with a single sentence; 0 if they were not measured. `trials` are those of
-    `elmo_model.inference.row_buckets`, for the next worker on the machine.
+    `trials` are those of `elmo_model.inference.row_buckets`, for the next worker on the machine.
     """
 
     info: ModelInfo
-    seconds_per_token: float = 0.0
-    seconds_per_step: float = 0.0
+    warm_up: WarmUp = WarmUp()
     trials: Mapping[Hashable, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
 

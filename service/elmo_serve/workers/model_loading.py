@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from elmo_model.text.files import TextError
 from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.workers.language import LanguageModel
-from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings
-from elmo_serve.workers.model_worker import Runner, one_line
+from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings, WarmUp
+from elmo_serve.workers.model_worker import Runner, is_memory_short, one_line, release_memory
+
+_log = logging.getLogger("elmo_serve.workers")
 
 _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
 # Three sentences of different lengths.
@@ -35,6 +38,10 @@ the original size, and so do more of them."""
 
 _RUNS = 3
 """Runs of that sentence; more are less likely to be slowed down by another process every time."""
+
+_LEAST_TOKENS = 256
+"""Padded tokens of the smallest batch that the warm-up tries where memory is short; below it a
+device has no use."""
 
 
 class ModelLoadError(Exception):
@@ -51,8 +58,7 @@ def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runn
         runner = load(settings, owns_process=owns_process)
     except ModelLoadError as error:
         return None, LoadFailed(one_line(error))
-    seconds = runner.seconds_per_token, runner.seconds_per_step
-    return runner, Ready(runner.info, *seconds, dict(row_buckets.TRIALS))
+    return runner, Ready(runner.info, runner.warm_up, dict(row_buckets.TRIALS))
 
 
 def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
@@ -65,7 +71,31 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
         ModelLoadError: when the model cannot be served from this device.
     """
     if owns_process:
-        torch.set_num_threads(settings.threads)
+        _configure_torch(settings)
+    try:
+        return _load(settings, owns_process=owns_process)
+    except ModelLoadError:
+        raise
+    except Exception as error:  # of torch, of a driver, of a library: the worker must say why
+        place = f"{settings.device}, {settings.precision}"
+        if is_memory_short(error):
+            raise ModelLoadError(f"{place}: no memory to load the model: {error}") from error
+        _log.exception("the model could not be loaded")
+        raise ModelLoadError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _configure_torch(settings: RunnerSettings) -> None:
+    """Set what holds for the whole process: threads, and float32 that is float32.
+
+    By default cuDNN rounds the factors of float32 convolutions to TF32, which has 10 bits.
+    """
+    torch.set_num_threads(settings.threads)
+    if torch.device(settings.torch_device).type == "cuda":
+        torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+
+
+def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
     encoder, expected, softmax = _encoder(settings, owns_process=owns_process)
     if owns_process:
         keep_freed_memory()  # now: the network that was loaded has been freed
@@ -73,15 +103,15 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     device = torch.device(settings.torch_device)
     known = _known(encoder, settings)
     if known is not None and device.type == "cpu":
-        seconds = known.seconds_per_token, known.seconds_per_step
+        warmed_up = known.warm_up
     else:
-        seconds = _warm_up(encoder, settings.warm_up_tokens)
+        warmed_up = warm_up(encoder, device, settings)
     centre = known.info.centre if known is not None else None
-    centre = centre or centre_of(encoder, settings.warm_up_tokens)
+    centre = centre or centre_of(encoder, warmed_up.tokens)
     return Runner(
         encoder,
         device,
-        seconds,
+        warmed_up,
         centre,
         _word_vectors(settings),
         settings.model,
@@ -123,17 +153,14 @@ def _encoder(
     expected = known_vectors(elmo)
     if settings.known is not None:
         row_buckets.TRIALS.update(settings.known.trials)
-    try:
-        encoder = Encoder.of(
-            elmo.to(torch.device(settings.torch_device)),
-            settings.precision,
-            token_cache_size=settings.token_cache_size,
-            gate_cache_bytes=settings.gate_cache_bytes,
-            threads=settings.threads,
-            owns_process=owns_process,
-        )
-    except (RuntimeError, ValueError) as error:
-        raise ModelLoadError(f"{settings.device}, {settings.precision}: {error}") from error
+    encoder = Encoder.of(
+        elmo.to(torch.device(settings.torch_device)),
+        settings.precision,
+        token_cache_size=settings.token_cache_size,
+        gate_cache_bytes=settings.gate_cache_bytes,
+        threads=settings.threads,
+        owns_process=owns_process,
+    )
     return encoder, expected, softmax
 
 
@@ -161,24 +188,46 @@ def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> N
         )
 
 
-def _warm_up(encoder: Encoder, tokens: int) -> tuple[float, float]:
-    """Run the largest batches, so that a lack of memory shows at the start.
+def warm_up(encoder: Encoder, device: torch.device, settings: RunnerSettings) -> WarmUp:
+    """Run the largest batches that the device has memory for; halve them until it has.
 
-    One batch has as many sentences as fit, one has long sentences. Returns the seconds a token of
-    the second run of the long batch, when its words are in the caches, and of a single sentence,
-    the fastest of a few runs: another process may have had the cores.
+    Raises:
+        ModelLoadError: the device has too little memory for any use.
     """
-    wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
-    encoder.embed(wide)
-    length = min(tokens - 2, 126)
-    long = [
-        [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
-    ]
-    encoder.embed(long)
-    alone = [["0-0"] * _STEPS]
-    encoder.embed(alone)
-    steps = min(_seconds(encoder, alone) for _ in range(_RUNS))
-    return _seconds(encoder, long) / tokens, steps / _STEPS
+    tokens = settings.warm_up_tokens
+    while (found := _warm_up_within(encoder, tokens)) is None:
+        release_memory(device)
+        if tokens <= _LEAST_TOKENS:
+            raise ModelLoadError(f"{settings.device}: no memory for a batch of {tokens} tokens")
+        tokens //= 2
+        fields = {"device": settings.device, "tokens": tokens}
+        _log.warning("device memory is short, batches are halved", extra=fields)
+    return found
+
+
+def _warm_up_within(encoder: Encoder, tokens: int) -> WarmUp | None:
+    """Run batches of up to `tokens` tokens; None for a lack of memory.
+
+    One batch has as many sentences as fit, one has long sentences. The long batch is timed in its
+    second run, when its words are in the caches, and a single sentence in the fastest of a few:
+    another process may have had the cores.
+    """
+    try:
+        wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
+        encoder.embed(wide)
+        length = min(tokens - 2, 126)
+        long = [
+            [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
+        ]
+        encoder.embed(long)
+        alone = [["0-0"] * _STEPS]
+        encoder.embed(alone)
+        steps = min(_seconds(encoder, alone) for _ in range(_RUNS))
+        return WarmUp(tokens, _seconds(encoder, long) / tokens, steps / _STEPS)
+    except Exception as error:
+        if is_memory_short(error):
+            return None
+        raise
 
 
 def _seconds(encoder: Encoder, sentences: list[list[str]]) -> float:

@@ -21,7 +21,7 @@ from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import NAMED
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
-from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo
+from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
 from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Bytes, view
 from elmo_serve.workers.vectors import (
@@ -35,6 +35,14 @@ from elmo_serve.workers.vectors import (
 )
 
 _CUDA_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+
+_SHORT_OF_MEMORY = (
+    *("alloc_cpu.cpp", "can't allocate memory"),
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
+)
 
 _PART_NUMBERS = 1 << 20  # of vectors that are looked through at once
 
@@ -50,7 +58,7 @@ class Runner:
         self,
         network: Encoder,
         device: torch.device,
-        seconds: tuple[float, float] = (0.0, 0.0),
+        warm_up: WarmUp = WarmUp(),  # noqa: B008  # frozen
         centre: Centre | None = None,
         words: WordVectors | None = None,
         path: str = "",
@@ -63,7 +71,7 @@ class Runner:
         )
         self._language = language
         self._words = words
-        self.seconds_per_token, self.seconds_per_step = seconds  # as in `Ready`
+        self.warm_up = warm_up
         self._network = network
         self._device = device
         self._hits, self._misses = network.word_cache.hits, network.word_cache.misses  # reported
@@ -118,19 +126,34 @@ class Runner:
                 )
                 not_finite = _write(batch, vectors, memory, control.dropped)
         except Exception as error:  # an exception of the model fails its batch, not the worker
-            memory_short = is_memory_short(error)
-            if isinstance(error, torch.AcceleratorError) and not memory_short:
-                # After an illegal access, for one, every later call of this process fails too.
-                raise DeviceLostError(one_line(error)) from error
-            reason = f"{type(error).__name__}: {error}"
-            del error  # it holds the frames, which hold the tensors
-            if memory_short and self._device.type == "cuda":
-                torch.cuda.empty_cache()
-            return Failed(batch.id, memory_short, reason)
+            failed = _failure(batch, error)
+        else:
+            return self._done(batch, not_finite, _unknown(static))
+        # Not before: within the block the exception holds the frames, which hold the tensors.
+        if failed.memory:
+            release_memory(self._device)
+        return failed
+
+    def _done(self, batch: Batch, not_finite: tuple[int, ...], unknown: tuple[int, ...]) -> Done:
         cache = self._network.word_cache
         found, missed = cache.hits - self._hits, cache.misses - self._misses
         self._hits, self._misses = cache.hits, cache.misses
-        return Done(batch.id, found, missed, not_finite, _unknown(static))
+        return Done(batch.id, found, missed, not_finite, unknown)
+
+
+def _failure(batch: Batch, error: Exception) -> Failed:
+    """Describe the exception of a batch; raise DeviceLostError if the process is of no more use."""
+    memory_short = is_memory_short(error)
+    if isinstance(error, torch.AcceleratorError) and not memory_short:
+        # After an illegal access, for one, every later call of this process fails too.
+        raise DeviceLostError(one_line(error)) from error
+    return Failed(batch.id, memory_short, f"{type(error).__name__}: {error}")
+
+
+def release_memory(device: torch.device) -> None:
+    """Give the memory that torch keeps for reuse back to the device, for other processes."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def _is_finite(target: NDArray[Any]) -> bool:
@@ -168,17 +191,17 @@ def _unknown(static: Sequence[Static | None]) -> tuple[int, ...]:
 def is_memory_short(error: Exception) -> bool:
     """Tell whether an error means that a device, or the host, is out of memory.
 
-    CUDA reports it as torch.OutOfMemoryError, or as torch.AcceleratorError with its error code. On
-    a CPU torch raises a RuntimeError without a type of its own; its text ends at the first number,
-    the line of that file, where usearch was imported before torch.
+    CUDA reports it as torch.OutOfMemoryError, or as torch.AcceleratorError with its error code.
+    cuBLAS, cuDNN and the CPU's allocator raise a RuntimeError without a type of its own; the text
+    of the last one ends at the first number, the line of that file, where usearch was imported
+    before torch.
     """
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     if isinstance(error, torch.AcceleratorError):
         code = getattr(error, "error_code", None)
         return code == _CUDA_OUT_OF_MEMORY or "out of memory" in str(error)
-    texts = ("alloc_cpu.cpp", "can't allocate memory")
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _SHORT_OF_MEMORY)
 
 
 def model_info(network: Encoder, centre: Centre | None = None, path: str = "") -> ModelInfo:

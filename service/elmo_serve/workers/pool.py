@@ -174,7 +174,11 @@ class WorkerPool:
     def _on_ready(self, slot: WorkerSlot, ready: Ready) -> None:
         self.info = ready.info
         self.kernels[slot.labels["device"]] = ready.info.kernel
-        slot.mark_ready(ready, ready.seconds_per_token, ready.seconds_per_step)
+        measured = ready.warm_up
+        slot.mark_ready(
+            ready, measured.seconds_per_token, measured.seconds_per_step, measured.tokens
+        )
+        self._metrics.batch_budget.labels(**slot.labels).set(slot.budget)
         self._metrics.worker_up.labels(**slot.labels).inc()
         _log.info("worker ready", extra=slot.labels)
         self._count_ready()

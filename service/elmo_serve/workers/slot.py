@@ -156,6 +156,12 @@ class BatchBudget:
         self.size = max(1, min(self.size, failed_size // 2))
         self._large_tasks = 0
 
+    def limit(self, size: int) -> None:
+        """Allow at most so much for now, as if a larger task had run out of memory."""
+        if size < self.size:
+            self.size = size
+            self._large_tasks = 0
+
     def grow(self, size: int) -> None:
         """Count a task that had enough memory; after many large ones allow a little more."""
         if self.size == self._largest or 2 * size <= self.size:
@@ -263,18 +269,25 @@ class Slot(Generic[TaskT]):
         child.start(partial(self._on_message, child), partial(self._on_exit, child))
 
     def mark_ready(
-        self, report: Any = None, seconds_per_unit: float = 0.0, seconds_per_step: float = 0.0
+        self,
+        report: Any = None,
+        seconds_per_unit: float = 0.0,
+        seconds_per_step: float = 0.0,
+        size: int = 0,
     ) -> None:
         """Note that the child has started; its warm-up took so long per unit of size, if known.
 
         `report` is given to the maker of the next child. A step is one of those that a task takes
-        one after the other, whatever its size.
+        one after the other, whatever its size. `size` is the largest that a task may have; 0 where
+        the warm-up has found no limit.
         """
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
         self._report = report
         self._ready_since = self._clock.now()
         self._watchdog.cancel()
+        if size:
+            self._budget.limit(size)
         self.full_pace = self.full_pace or seconds_per_unit
         if seconds_per_unit:
             self._latency.calibrate(seconds_per_unit, seconds_per_step)
@@ -338,6 +351,7 @@ class Slot(Generic[TaskT]):
     def kill(self) -> None:
         """End the child now, without a replacement."""
         self._is_stopping = True
+        self._watchdog.cancel()
         self.child.kill()
 
     async def stop(self) -> None:

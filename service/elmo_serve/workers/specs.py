@@ -51,10 +51,13 @@ def worker_specs(
 ) -> list[SlotSpec]:
     """Return the workers of one model: `workers_per_device` on each device of `hardware`.
 
-    `make` makes other workers. Workers on the CPU share the cores of `hardware`.
+    `make` makes other workers. The workers of all models on the CPU share the cores of `hardware`:
+    they run at the same time, and each has measured its pace alone.
     """
     names = hardware.available() if settings.devices == "auto" else settings.devices
-    cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
+    cpu_workers = (
+        sum(name == "cpu" for name in names) * settings.workers_per_device * len(settings.specs)
+    )
     specs: list[SlotSpec] = []
     is_first = model.name == settings.specs[0].name
     for name in names:

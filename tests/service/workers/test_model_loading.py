@@ -1,16 +1,19 @@
 """The start of a runner: the self-test, failures in one line, settings of the process."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
+from torch import Tensor
 
 from elmo_model.checkpoints import load
 from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
-from elmo_serve.workers.messages import Ready, RunnerSettings
-from elmo_serve.workers.model_loading import ModelLoadError, known_vectors, self_test, start
+from elmo_serve.workers.messages import Ready, RunnerSettings, WarmUp
+from elmo_serve.workers.model_loading import ModelLoadError, known_vectors, self_test, start, warm_up
 from tests.support.checkpoints import write_pair
 
 
@@ -34,22 +37,72 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     own = settings(write_pair(tmp_path))
     first, message = start(own)
     assert first is not None and first.info.centre is not None
-    seconds = first.seconds_per_token, first.seconds_per_step
-    assert message == Ready(first.info, *seconds, row_buckets.TRIALS)
+    assert message == Ready(first.info, first.warm_up, row_buckets.TRIALS)
     assert (first.info.layers, first.info.precision) == (3, "float32")
-    assert first.seconds_per_token > 0 and first.seconds_per_step > 0
+    assert first.warm_up.seconds_per_token > 0 and first.warm_up.seconds_per_step > 0
+    assert first.warm_up.tokens == own.warm_up_tokens
     info = replace(first.info, centre=replace(first.info.centre, tokens=1))
-    known = Ready(info, 1.0, 2.0, {"a trial": (2, 4)})
+    known = Ready(info, WarmUp(256, 1.0, 2.0), {"a trial": (2, 4)})
 
     second, _ = start(replace(own, known=known))
     assert second is not None and second.info.centre is info.centre
-    assert (second.seconds_per_token, second.seconds_per_step) == (1.0, 2.0)
+    assert second.warm_up == known.warm_up
     assert row_buckets.TRIALS["a trial"] == (2, 4)
 
     other = replace(known, info=replace(info, revision="of other weights"))
     third, _ = start(replace(own, known=other))
     assert third is not None and third.info.centre is not info.centre
-    assert third.seconds_per_token not in (0, 1.0)
+    assert third.warm_up.seconds_per_token not in (0, 1.0)
+
+
+class LimitedEncoder:
+    """An encoder on a device with memory for batches of up to `room` tokens, padding included."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        if len(sentences) * (max(map(len, sentences)) + 2) > self._room:
+            raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")
+        return [torch.empty(0)]
+
+
+def test_a_warm_up_without_memory_is_halved_and_reports_the_tokens_that_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, cpu = replace(settings(tmp_path), warm_up_tokens=4_096), torch.device("cpu")
+    found = warm_up(cast(Encoder, LimitedEncoder(1_500)), cpu, own)
+    assert found.tokens == 1_024
+    assert "memory" in caplog.text
+
+    with pytest.raises(ModelLoadError, match="memory"):
+        warm_up(cast(Encoder, LimitedEncoder(10)), cpu, own)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_fails_in_any_way_is_a_reason_and_no_lost_process(tmp_path: Path) -> None:
+    """torch raises AssertionError where it is built without CUDA, RuntimeError without a driver."""
+    runner, message = start(replace(settings(write_pair(tmp_path)), device="cuda:0"))
+
+    assert runner is None
+    assert message.reason.startswith("cuda:0")  # type: ignore[union-attr]
+
+
+def test_a_worker_that_owns_its_process_computes_float32_on_cuda_without_tf32(
+    tmp_path: Path, one_torch_thread: None
+) -> None:
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    own = replace(settings(tmp_path / "missing"), device="cuda:0")
+    try:
+        for owns_process, expected in ((False, (True, "high")), (True, (False, "highest"))):
+            torch.backends.cudnn.allow_tf32 = True
+            torch.set_float32_matmul_precision("high")
+            start(own, owns_process=owns_process)
+            found = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+            assert found == expected
+    finally:
+        torch.backends.cudnn.allow_tf32 = before[0]
+        torch.set_float32_matmul_precision(before[1])
 
 
 def test_an_unknown_precision_and_a_missing_model_are_one_line(tmp_path: Path) -> None:

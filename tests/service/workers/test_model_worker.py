@@ -1,6 +1,7 @@
 """The runner: batches, and failures of a batch and of a device."""
 
 import re
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Never, cast
@@ -71,6 +72,8 @@ SHORT_OF_MEMORY = {
     "an accelerator error with the text": lambda: AcceleratorError("CUDA error: out of memory", 0),
     "without an error code": lambda: torch.AcceleratorError("CUDA error: out of memory"),
     "the host": MemoryError,
+    "cuBLAS": lambda: RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublas"),
+    "cuDNN": lambda: RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
     "the CPU allocator": lambda: RuntimeError("DefaultCPUAllocator: can't allocate memory: you"),
 }
 
@@ -83,6 +86,29 @@ def test_a_lack_of_memory_fails_the_batch_and_keeps_the_worker(
     failed = run(make())
     assert isinstance(failed, Failed)
     assert (failed.batch, failed.memory) == (7, True)
+
+
+def test_the_memory_of_a_failed_batch_is_free_before_it_is_given_back_to_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cache can give back only what no tensor holds: not one in a frame of the exception."""
+    tensors: list[weakref.ref[Tensor]] = []
+
+    class Network(FailingNetwork):
+        def encode(self, sentences: object, **options: object) -> Never:
+            held = torch.zeros(3)
+            tensors.append(weakref.ref(held))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    alive: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(tensors[0]() is not None))
+    network = Network(torch.OutOfMemoryError())
+    segment, memory = SharedMemoryPool().acquire(1024)
+    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
+    served(Runner(cast(Encoder, network), torch.device("cuda")), batch)
+    del memory
+
+    assert alive == [False]
 
 
 @pytest.mark.parametrize("code", [700, 0])

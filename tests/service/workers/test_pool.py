@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Ready,
+    WarmUp,
+)
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import LONGEST_DELAY, MAX_FAILED_STARTS, SlotSpec
@@ -255,6 +264,13 @@ async def test_a_worker_on_a_cpu_holds_one_batch() -> None:
     bench.submit(1)
 
     assert bench.pool.free(1_000) is None
+
+
+async def test_the_budget_is_what_the_warm_up_had_memory_for() -> None:
+    bench = Bench()
+    bench.workers[0].say(Ready(INFO, WarmUp(250)))
+
+    assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 250
 
 
 async def test_the_wait_for_start_is_the_first_worker_that_is_ready() -> None:

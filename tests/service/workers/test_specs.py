@@ -58,6 +58,12 @@ def test_the_workers_of_a_share_of_a_machine_use_its_cores_alone() -> None:
     assert [each.threads for each in made] == [3, 3]
 
 
+def test_the_workers_of_all_models_share_the_cores() -> None:
+    made = made_with(8, workers_per_device=2, models=f"a={SMALL},b={SMALL}")
+
+    assert [each.threads for each in made] == [2, 2]
+
+
 def test_a_worker_has_at_least_one_thread() -> None:
     assert [each.threads for each in made_with(1, workers_per_device=2)] == [1, 1]
 
