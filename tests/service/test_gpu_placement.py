@@ -28,7 +28,7 @@ NO_MEMORY = "cuda:1, float32: CUDA out of memory"
 WRONG = "self-test on cuda:1 in float32: vectors differ by 0.3"
 
 
-@dataclass
+@dataclass(eq=False)
 class GpuWorker(GatedWorker):
     """A worker on a GPU, which may be unable to start, with a reason."""
 

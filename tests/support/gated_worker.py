@@ -23,6 +23,7 @@ from elmo_serve.workers.messages import (
     ModelInfo,
     Ready,
     RunnerSettings,
+    WarmUp,
 )
 from elmo_serve.workers.shared_memory import Segment, view
 from tests.support.runner_messages import served
@@ -35,7 +36,7 @@ INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
 RAISES, NAN, DIES, HANGS = "!raises", "!nan", "!dies", "!hangs"
 
 
-@dataclass
+@dataclass(eq=False)
 class GatedWorker:
     """Answers each sentence with a number made of its text; see `mark`.
 
@@ -58,7 +59,7 @@ class GatedWorker:
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         self._on_message, self._on_exit = on_message, on_exit
         if self.loads:
-            self.report(Ready(INFO, self.warm_up))
+            self.report(Ready(INFO, WarmUp(0, self.warm_up)))
 
     def report(self, message: Message) -> None:
         """Send a message, as the process of a worker does."""

@@ -417,7 +417,7 @@ class Slot(Generic[TaskT]):
         """The seconds from the end of the child to the start of the next."""
         if self.has_given_up:
             return self._spec.given_up_delay
-        return min(FIRST_DELAY * 2 ** min(self._losses - 1, 10), LONGEST_DELAY)
+        return min(FIRST_DELAY * 2.0 ** min(self._losses - 1, 10), LONGEST_DELAY)
 
     def _restart_in(self, seconds: float) -> None:
         if self._restart is not None:

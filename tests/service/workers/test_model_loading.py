@@ -13,7 +13,13 @@ from elmo_model.checkpoints import load
 from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
 from elmo_serve.workers.messages import Ready, RunnerSettings, WarmUp
-from elmo_serve.workers.model_loading import ModelLoadError, known_vectors, self_test, start, warm_up
+from elmo_serve.workers.model_loading import (
+    ModelLoadError,
+    known_vectors,
+    self_test,
+    start,
+    warm_up,
+)
 from tests.support.checkpoints import write_pair
 
 

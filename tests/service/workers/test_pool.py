@@ -244,7 +244,7 @@ async def test_a_worker_that_is_not_ready_takes_nothing() -> None:
 async def test_of_idle_workers_the_fastest_takes_a_batch() -> None:
     bench = Bench(devices=("cpu", "cuda:0"))
     for worker, pace in zip(bench.workers, (1e-3, 1e-5), strict=True):
-        worker.say(Ready(INFO, pace))
+        worker.say(Ready(INFO, WarmUp(0, pace)))
 
     assert bench.pool.free(1) is bench.pool.slots[1]
 
