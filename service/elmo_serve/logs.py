@@ -38,9 +38,7 @@ def configure(level: str, form: str) -> None:
     if (old := _handler()) is not None:
         root.removeHandler(old)
         old.close()
-    # Python has no stderr where the descriptor was closed, and another file may have its number.
-    stderr = sys.stderr.fileno() if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY)
-    handler = _Handler(stderr, form)
+    handler = _Handler(_stderr(), form)
     handler.setFormatter(_FORMATTERS[form]())
     root.addHandler(handler)
     # uvicorn has handlers of its own: with the root's, each line would be written twice. Its lines
@@ -52,6 +50,14 @@ def configure(level: str, form: str) -> None:
         logger.setLevel(max(logging.WARNING, root.level))
     logging.getLogger("uvicorn.access").disabled = True  # `elmo_serve.access` has more fields
     logging.captureWarnings(True)
+
+
+def _stderr() -> int:
+    """Return the descriptor of stderr, or of nowhere: another file may have its number then."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError):  # closed before the start; or text in memory
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 def show(text: str) -> None:

@@ -30,6 +30,9 @@ def metrics() -> dict[str, tuple[str, tuple[str, ...]]]:
             suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
             kind = "gauge" if kind == "info" else kind
             found[metric._name + suffix] = (kind, tuple(metric._labelnames))
+    # That of the log is read from its handler when it is scraped.
+    found["elmo_log_lines_dropped_total"] = ("counter", ())
+    assert "elmo_log_lines_dropped" in {family.name for family in Metrics().registry.collect()}
     return found
 
 

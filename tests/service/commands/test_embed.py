@@ -330,7 +330,7 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     assert unknown in refused(text, tmp_path / "out.csv", "--top", code=2)
     (tmp_path / "a.fasta").write_text(">a\nMKV\n")
     fasta = refused(tmp_path / "a.fasta", tmp_path / "out.csv", "--model", "random-small", code=2)
-    assert "out.csv ends in none of .h5, .hdf5, .npz, .npy: name its --layout" in fasta
+    assert "out.csv ends in none of .h5, .hdf5, .npz: name its --layout" in fasta
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
     assert "latin.txt:1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")

@@ -130,7 +130,6 @@ def test_the_folder_of_another_run_is_refused_or_emptied_of_its_parts(tmp_path: 
         (MANIFEST, "3", "is no manifest of elmo embed"),
         (MANIFEST, '{"version": 1, "run": {}}', "is no manifest of elmo embed"),
         (MANIFEST, '{"version": 2}', "is no manifest of elmo embed"),
-        ("manifest.jsonl", "{}", "was begun by an earlier release; name another folder"),
     ],
 )
 def test_a_folder_of_somebody_else_is_never_changed(

@@ -94,10 +94,6 @@ def test_the_page_may_run_its_own_files_and_ask_its_own_server_alone(client: htt
     }
 
 
-def test_the_policy_of_the_page_leaves_the_docs_alone(client: httpx.Client) -> None:
-    assert "content-security-policy" not in client.get("/docs").headers
-
-
 def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
