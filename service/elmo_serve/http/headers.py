@@ -89,11 +89,6 @@ def content_length(scope: "Scope") -> int | None:
     return int(announced.lstrip("0")[:_MOST_DIGITS] or 0) if announced.isdecimal() else None
 
 
-def is_chunked(scope: "Scope") -> bool:
-    """Tell whether the body comes in chunks, with its length unknown."""
-    return b"transfer-encoding" in _first_values(scope)
-
-
 def is_framed_twice(scope: "Scope") -> bool:
     """Tell whether both Content-Length and Transfer-Encoding say where the body ends."""
     sent = _first_values(scope)

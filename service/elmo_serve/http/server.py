@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
@@ -21,7 +22,7 @@ from fastapi import FastAPI
 
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
-from elmo_serve.http.connection import ConnectionFactory
+from elmo_serve.http.connection import ConnectionLimits, Http11
 from elmo_serve.http.errors.problem_details import is_shortage
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
@@ -107,7 +108,7 @@ class _UvicornServer(uvicorn.Server):
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         settings = server.settings
-        factory = ConnectionFactory(
+        limits = ConnectionLimits(
             settings.max_connections,
             settings.client_timeout_seconds,
             server.request_metrics.count_unparsed,
@@ -120,8 +121,7 @@ class _UvicornServer(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                # Called like a class: see `connection`.
-                http=cast(type[asyncio.Protocol], factory),
+                http=cast(type[asyncio.Protocol], partial(Http11, limits)),  # called like a class
                 ws="none",
                 h11_max_incomplete_event_size=_HEAD_BYTES,
                 backlog=_BACKLOG,

@@ -185,8 +185,8 @@ class Settings(BaseModel):
     )
     client_timeout_seconds: _Seconds = Field(
         30.0,
-        description="Longest time in seconds for a client to send the head of a request, or to "
-        "read nothing of a response. A whole response may take a second more for each 64 KiB.",
+        description="Longest time in seconds for a client to send the head of a request, and to "
+        "read a response, which has another second for each 64 KiB.",
     )
     drain_timeout_seconds: float = Field(
         30.0,

@@ -1,7 +1,6 @@
 """Clients that are slow, greedy or wrong: each is bounded, and the others are answered."""
 
 import gzip
-import json
 import re
 import socket
 import time
@@ -20,7 +19,6 @@ from tests.support.raw_http import (
     connected,
     problem,
     read,
-    received,
     response,
 )
 from tests.support.servers import SMALL, Running, running
@@ -108,24 +106,6 @@ def test_a_head_that_trickles_is_given_up(stern: Running) -> None:
     assert "ELMO_CLIENT_TIMEOUT_SECONDS" in members["detail"]
 
 
-def test_a_connection_without_a_byte_is_closed(stern: Running) -> None:
-    start = time.monotonic()
-    with connected(stern) as connection:
-        assert read(connection) == b""
-
-    assert time.monotonic() - start > PATIENCE * 0.9
-
-
-def test_the_head_of_a_second_request_is_given_up_too(stern: Running) -> None:
-    with connected(stern) as connection:
-        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
-
-        connection.sendall(b"GET /info HTTP/1.1\r\nHost:")
-
-        problem(read(connection), 408, "request-timeout")
-
-
 @pytest.mark.parametrize("path", [b"POST /embed", b"PUT /tasks/slow"])
 def test_a_body_that_stops_is_given_up(stern: Running, path: bytes) -> None:
     start = time.monotonic()
@@ -157,9 +137,8 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(stern: Running) -> N
     with connected(stern) as connection:
         connection.sendall(HEAD + b"Content-Length: 999999999999\r\n\r\n")
 
-        members = problem(connection.recv(65536), 413, "too-large")
+        members = problem(read(connection), 413, "too-large")
         assert "999999999999" in members["detail"]
-        assert read(connection) == b""  # the rest is not waited for
 
 
 def test_a_body_over_the_limit_without_a_length_is_refused_where_it_goes_over(
@@ -171,10 +150,7 @@ def test_a_body_over_the_limit_without_a_length_is_refused_where_it_goes_over(
         for _ in range(BODY // 10_000 + 1):
             connection.sendall(chunk)
 
-        problem(received(connection), 413, "too-large")
-        with pytest.raises(ConnectionError):  # the rest is read for a while, and then cut off
-            while True:
-                connection.sendall(chunk)
+        problem(read(connection), 413, "too-large")
 
 
 @pytest.mark.parametrize(
@@ -225,13 +201,12 @@ def test_bytes_that_are_not_http_are_refused(narrow_server: Running, sent: bytes
 def test_a_client_that_sends_all_before_it_reads_gets_the_refusal_of_a_large_body(
     narrow_server: Running,
 ) -> None:
-    """As urllib, which sends `Connection: close`: a connection that is reset loses the response."""
     size = 32 << 20  # more than the kernel keeps for a reader
-    head = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % size
     with connected(narrow_server) as connection:
-        connection.sendall(head + bytes(size))
+        with suppress(ConnectionError):  # the connection is closed meanwhile
+            connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
 
-        problem(received(connection), 413, "too-large")
+        problem(read(connection), 413, "too-large")
 
 
 def test_nothing_is_answered_twice_when_nonsense_follows_a_request(narrow_server: Running) -> None:
@@ -260,49 +235,13 @@ def test_a_head_that_is_too_long_is_answered(narrow_server: Running) -> None:
         # One byte too many: a connection that is closed with bytes unread loses its response.
         connection.sendall(start + b"a" * (HEAD_BYTES + 1 - len(start)))
 
-        assert received(connection).startswith(b"HTTP/1.1 400 ")
+        assert read(connection).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_head_of_many_kilobytes_is_taken(narrow_server: Running) -> None:
     headers = {f"X-{index}": "a" * 1_000 for index in range(HEAD_BYTES // 1_100)}
 
     assert httpx.get(narrow_server.url + "/info", headers=headers).status_code == 200
-
-
-def large(last: bytes = b"") -> bytes:
-    """Return a request for some 7 MB, more than the kernel keeps for a reader.
-
-    In JSON they are few tokens, which a busy machine computes in `TIMEOUT` as well.
-    """
-    body = json.dumps({"sentences": [["a"] * 300] * 20}).encode()
-    return HEAD + last + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
-
-@pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
-def test_an_answer_that_is_not_read_is_dropped(stern: Running, last: bytes) -> None:
-    with connected(stern) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        connection.sendall(large(last))
-        assert connection.recv(12) == b"HTTP/1.1 200"
-        assert stern.metric("elmo_answer_bytes") > 0
-        stern.until(lambda: stern.metric("elmo_answer_bytes") == 0)
-
-        assert "response not read" in stern.log
-
-
-def test_an_answer_that_is_read_slowly_arrives(stern: Running) -> None:
-    with connected(stern) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-        connection.sendall(large(b"Connection: close\r\n"))
-        answer = connection.recv(65_536)
-        start = time.monotonic()
-        while time.monotonic() - start < 2.5 * PATIENCE:
-            time.sleep(0.1 * PATIENCE)
-            answer += connection.recv(65_536)
-        answer += read(connection)
-
-    head, _, rest = answer.partition(b"\r\n\r\n")
-    assert f"content-length: {len(rest)}".encode() in head
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "gzip, identity", "x-unknown"])

@@ -143,11 +143,8 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def raw_response(error: ServiceError, request_id: str, *, closes: bool = False) -> bytes:
-    """Return the bytes of the response for a request that no application answers, in HTTP/1.1.
-
-    `closes` tells the client that the connection ends with it.
-    """
+def raw_response(error: ServiceError, request_id: str) -> bytes:
+    """Return the last response of a connection in HTTP/1.1, for what no application answers."""
     body = orjson.dumps(problem(error, request_id))
     fields = {
         "date": formatdate(usegmt=True),
@@ -155,9 +152,8 @@ def raw_response(error: ServiceError, request_id: str, *, closes: bool = False) 
         "content-length": len(body),
         "content-type": MEDIA_TYPE,
         "x-request-id": request_id,
+        "connection": "close",
     }
-    if closes:
-        fields["connection"] = "close"
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     phrase = HTTPStatus(error.status).phrase
     return f"HTTP/1.1 {error.status} {phrase}\r\n{lines}\r\n".encode() + body

@@ -66,8 +66,7 @@ class RequestContext:
     """The outermost middleware. Plain ASGI: `BaseHTTPMiddleware` hides disconnects from routes.
 
     Puts into the `state` of a request: `request_id`; `log_fields`, whose entries are fields of the
-    request's line in the access log; and `trace`, if the request is sampled. Closes connections
-    over the limit after their response.
+    request's line in the access log; and `trace`, if the request is sampled.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class RequestContext:
             return
         start = time.perf_counter()
         connection = connection_of(scope)
-        connection.request_started()
         request_id = headers.request_id(scope)
         scope["state"] = {**scope.get("state", {}), "request_id": request_id, "log_fields": {}}
         token = logs.request_id.set(request_id)
@@ -99,10 +97,16 @@ class RequestContext:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
+                given = message.get("headers", ())
+                length = int(dict(given).get(b"content-length", 0))
                 message["headers"] = [
-                    *message.get("headers", ()),
+                    *given,
                     (b"x-request-id", request_id.encode()),
-                    *([(b"connection", b"close")] if connection.is_surplus else ()),
+                    *(
+                        [(b"connection", b"close")]
+                        if connection.response_starts(scope, length)
+                        else ()
+                    ),
                     *([(b"traceresponse", trace.header)] if trace is not None else ()),
                 ]
             else:
@@ -112,7 +116,6 @@ class RequestContext:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            connection.request_ended()
             scope["state"]["log_fields"]["response_bytes"] = size
             self._note(scope, status, time.perf_counter() - start)
             logs.request_id.reset(token)

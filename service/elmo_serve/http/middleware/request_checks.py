@@ -46,9 +46,7 @@ class RequestChecks:
 
     The first check that raises answers the request. A body of more than `most_bytes`, by its
     announced length or by the bytes that come, raises TooLarge out of `receive`. Exceptions of the
-    application become responses as well. Notes the bytes that came for the access log. Tells the
-    connection when a body was not read to its end: its rest is thrown away, and has a limited time
-    to come.
+    application become responses as well. Notes the bytes that came for the access log.
     """
 
     def __init__(self, app: ASGIApp, checks: Sequence[Check], most_bytes: int) -> None:
@@ -61,22 +59,18 @@ class RequestChecks:
             await self._app(scope, receive, send)
             return
         announced = headers.content_length(scope) or 0
-        is_unread = bool(announced) or headers.is_chunked(scope)
         size, has_started = 0, False
 
         async def receive_some() -> Message:
-            nonlocal size, is_unread
+            nonlocal size
             self._check_size(announced)
             message = await receive()
             size += len(message.get("body", b""))
-            is_unread = message.get("more_body", False)
             self._check_size(size)
             return message
 
         async def send_and_note(message: Message) -> None:
             nonlocal has_started
-            if is_unread and not has_started:
-                connection_of(scope).mark_body_unread()
             has_started = True
             await send(message)
 
@@ -122,7 +116,7 @@ def check_head(scope: Scope) -> None:
 def connection_check(limit: int) -> Check:
     """Answer 503 on connections over `limit`, which `RequestContext` closes after the response.
 
-    Probes and metrics are answered, because monitoring needs them. `LimitedConnection` says which
+    Probes and metrics are answered, because monitoring needs them. `Http11` says which
     connections are over the limit.
     """
 

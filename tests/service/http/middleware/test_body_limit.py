@@ -1,6 +1,5 @@
 """The largest body: refused by its announced length, or where the bytes go over."""
 
-import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from elmo_serve.http.middleware.request_checks import RequestChecks
@@ -42,38 +41,6 @@ async def test_a_route_that_needs_no_body_is_answered_whatever_is_announced() ->
     )
 
     assert response["status"] == 200
-
-
-class Connection:
-    """Counts what a `LimitedConnection` is told."""
-
-    def __init__(self) -> None:
-        self.unread = 0
-
-    def mark_body_unread(self) -> None:
-        self.unread += 1
-
-
-@pytest.mark.parametrize(
-    ("headers", "reads", "unread"),
-    [
-        ({"content_length": "4"}, False, 1),
-        ({"transfer_encoding": "chunked"}, False, 1),
-        ({"content_length": "4"}, True, 0),
-        ({"content_length": "0"}, False, 0),
-        ({}, False, 0),
-    ],
-)
-async def test_the_connection_is_told_of_a_body_that_was_not_read(
-    headers: dict[str, str], reads: bool, unread: int
-) -> None:
-    connection = Connection()
-    scope = http_scope(**headers)
-    scope["state"]["connection"] = connection
-
-    await respond(RequestChecks(Route(reads=reads), (), 10), scope, pieces(b"x" * 4))
-
-    assert connection.unread == unread
 
 
 async def test_other_kinds_of_scope_pass() -> None:
