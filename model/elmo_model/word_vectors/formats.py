@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from elmo_model.errors import ElmoError, counted, shown
+from elmo_model.text.files import MAX_LINE
 
 _GZIP = b"\x1f\x8b"
 
@@ -94,9 +96,12 @@ class Source:
             return self._stream.read()
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the rest line by line, each with its newline."""
+        """Yield the rest line by line, each with its newline, of at most MAX_LINE bytes."""
         with _reading(self.path):
-            yield from self._stream
+            for line in iter(partial(self._stream.readline, MAX_LINE + 1), b""):
+                if len(line) > MAX_LINE:
+                    raise WordVectorsError(f"{self.path}: has a line of more than {MAX_LINE} bytes")
+                yield line
 
 
 @contextmanager

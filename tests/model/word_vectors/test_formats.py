@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save as torch_save
 
+from elmo_model.text.files import MAX_LINE
 from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.store import store_folder
@@ -29,6 +30,14 @@ def test_words_of_a_text_may_hold_spaces_and_other_white_space(tmp_path: Path) -
     )
 
     assert rows.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]] and not unknown.any()
+
+
+def test_a_text_without_a_line_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(b"the 1 2\n" + bytes(MAX_LINE + 1).replace(b"\0", b"a"))
+
+    with pytest.raises(WordVectorsError, match="line of more than"):
+        store_folder(path, tmp_path)
 
 
 def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
