@@ -134,24 +134,6 @@ def test_a_damaged_pair_is_refused_in_one_line(
     assert str(folder) in str(refusal.value)
 
 
-def test_a_dataset_without_its_bytes_is_refused(tmp_path: Path) -> None:
-    folder = write_pair(tmp_path / "model", cell=8)
-    change_options(folder, "lstm", dim=1 << 20)
-    for layer in range(2):
-        for direction in range(2):
-            name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            with h5py.File(weights_file(folder), "r+") as file:
-                for dataset, shape in (
-                    ("W_0", (8, 1 << 22)),
-                    ("B", (1 << 22,)),
-                    ("W_P_0", (1 << 20, 4)),
-                ):
-                    del file[f"{name}/{dataset}"]
-                    file.create_dataset(f"{name}/{dataset}", shape, dtype="f4")
-    with pytest.raises(CheckpointError, match=r"W_0 stores 0 bytes in this file, expected 134,217"):
-        load(folder)
-
-
 def test_data_outside_of_the_file_is_not_followed(tmp_path: Path) -> None:
     folder, secret = write_pair(tmp_path / "model"), tmp_path / "secret.bin"
     secret.write_bytes(b"\0" * 16)

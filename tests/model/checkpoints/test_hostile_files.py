@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from elmo_model.checkpoints import CheckpointError, read
-from tests.support.checkpoints import write_pair
+from tests.support.checkpoints import change_options, write_pair
 from tests.support.tensor_bundle import table, variables, write_bundle
 
 MANY = 10_001
@@ -63,6 +63,23 @@ def zip_of(entries: int = 1, content: bytes = b"tiny") -> Callable[[Path], Path]
         return folder / "a.zip"
 
     return write
+
+
+def torch_bomb(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "a.th", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/data.pkl", bytes(10_000_000))
+    return folder / "a.th"
+
+
+def huge(folder: Path) -> Path:
+    """A dataset of no bytes that declares 128 MB."""
+    pair = write_pair(folder / "pair")
+    change_options(pair, "lstm", dim=1 << 20)
+    name = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
+    with h5py.File(pair / "weights.hdf5", "r+") as file:
+        del file[name]
+        file.create_dataset(name, (8, 1 << 22), dtype="f4")
+    return pair
 
 
 def lying_zip(packed: int) -> Callable[[Path], Path]:
@@ -115,6 +132,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "zip of many": (zip_of(MANY), "10,000"),
     "zip bomb": (lying_zip(4), "unpacks to 2,147,483,647 bytes from 4,"),
     "zip bomb, both sizes wrong": (lying_zip(40_000_000), "unpacks to 2,147,483,647 bytes"),
+    "torch bomb": (torch_bomb, "unpacks to 10,000,000 bytes"),
+    "huge dataset": (huge, "stores 0 bytes"),
     "bzip2": (bzip2, "method 12"),
     "long keys": (bundle([(b"k" * 4097, b"")]), "4,096"),
     "many keys": (bundle([(b"%05d" % n, b"") for n in range(MANY)]), "10,000"),

@@ -12,7 +12,6 @@ import pytest
 from elmo_model.checkpoints import CheckpointError, load
 from elmo_model.checkpoints.source import (
     Source,
-    bounded,
     head,
     in_folder,
     is_tar,
@@ -169,9 +168,3 @@ def test_a_path_that_is_missing_is_one_line(tmp_path: Path) -> None:
     for read in (lambda path: head(path, 4), in_folder, zipped):
         with pytest.raises(CheckpointError, match="nowhere: cannot be read: No such file"):
             read(tmp_path / "nowhere")
-
-
-def test_a_stream_is_read_up_to_its_limit() -> None:
-    assert bounded(io.BytesIO(b"1234"), "label", 4) == b"1234"
-    with pytest.raises(CheckpointError, match=r"^label: is larger than expected, at most 3 bytes$"):
-        bounded(io.BytesIO(b"1234"), "label", 3)
