@@ -55,11 +55,16 @@ class Linear(ABC):
         """
         return self.addmm(bias, inputs)
 
+    def affine(self, inputs: Tensor, bias: Tensor | None) -> Tensor:
+        """Map as `with_bias`, or as `linear` where there is no bias."""
+        return self.linear(inputs) if bias is None else self.with_bias(inputs, bias)
+
 
 def linear_of(weight: Tensor, precision: Precision) -> Linear:
     """Return the product with a matrix (outputs, inputs) in its fastest form on its device.
 
-    Raises ValueError for int8 on a device or a build of torch without an exact 8-bit product.
+    Raises ValueError for a weight that float16 cannot hold, and for int8 on a device or a build of
+    torch without an exact 8-bit product.
     """
     is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     match precision:
@@ -71,46 +76,47 @@ def linear_of(weight: Tensor, precision: Precision) -> Linear:
             return QuantisedLinear(weight) if has_eight_bits() else _seven_bits(weight)
         case "bfloat16" if is_plain and packs(torch.bfloat16):
             return PackedLinear(weight, torch.bfloat16)
-        case "float16" if is_plain and packs(torch.float16):
-            return HalfWeightLinear(weight)
-        case "bfloat16" | "float16":
-            return ReducedLinear(weight, getattr(torch, precision))
+        case "float16":
+            _refuse_beyond_half(weight)
+            is_packed = is_plain and packs(torch.float16)
+            return HalfWeightLinear(weight) if is_packed else TorchLinear(weight, torch.float16)
+        case "bfloat16":
+            return TorchLinear(weight, torch.bfloat16)
         case _:
             is_packed = is_plain and packs(torch.float32)
-            return PackedLinear(weight) if is_packed else PlainLinear(weight)
+            return PackedLinear(weight) if is_packed else TorchLinear(weight)
 
 
-class PlainLinear(Linear):
-    """torch's own product in the type of its weights, on any device; they are used in place."""
-
-    kernel = "float32 by torch"
-
-    def __init__(self, weight: Tensor) -> None:
-        self.weight = weight
-
-    def linear(self, inputs: Tensor) -> Tensor:
-        return functional.linear(inputs, self.weight)
-
-    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
-        return torch.addmm(addend, inputs, self.weight.T)
+def _refuse_beyond_half(weight: Tensor) -> None:
+    """Raise ValueError for a weight that would be infinite in float16."""
+    largest = float(weight.abs().max()) if weight.numel() else 0.0
+    if largest > _LARGEST_HALF:
+        raise ValueError(
+            f"a weight is {largest:g}; float16 takes weights up to {_LARGEST_HALF:,.0f}"
+        )
 
 
-class ReducedLinear(Linear):
-    """torch's own product with 16-bit factors, on any device; the sum keeps the addend's type."""
+class TorchLinear(Linear):
+    """torch's own product on any device, with factors of type `dtype`; sums keep the inputs' type.
 
-    def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
-        self.weight = weight.to(dtype)
-        self.kernel = f"{str(dtype).removeprefix('torch.')} by torch"
+    By default the type is that of the weights, which are then used in place.
+    """
+
+    def __init__(self, weight: Tensor, dtype: torch.dtype | None = None) -> None:
+        self.weight = weight if dtype is None else weight.to(dtype)
+        self.kernel = f"{str(self.weight.dtype).removeprefix('torch.')} by torch"
 
     def linear(self, inputs: Tensor) -> Tensor:
-        return self._product(inputs).to(inputs.dtype)
+        return _as(inputs.dtype, self._product(inputs))
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        if addend.dtype is inputs.dtype is self.weight.dtype:
+            return torch.addmm(addend, inputs, self.weight.T)
         return torch.add(addend, self._product(inputs))
 
     def _product(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) in the type of the weights."""
-        return functional.linear(inputs.to(self.weight.dtype), self.weight)
+        return functional.linear(_as(self.weight.dtype, inputs), self.weight)
 
 
 class PackedLinear(Linear):
@@ -155,17 +161,12 @@ class HalfWeightLinear(Linear):
     """The product of FBGEMM on a CPU: weights in float16, inputs and sums in float32.
 
     It reads half the bytes of a float32 product, and rounds only the weights: by 2e-4, and not at
-    all where the checkpoint is kept in float16. Raises ValueError for weights above 65,504.
+    all where the checkpoint is kept in float16.
     """
 
     kernel = "float32 with weights in float16 by FBGEMM"
 
     def __init__(self, weight: Tensor) -> None:
-        largest = float(weight.abs().max()) if weight.numel() else 0.0
-        if largest > _LARGEST_HALF:
-            raise ValueError(
-                f"float16 takes weights up to {_LARGEST_HALF:,.0f}, and there is one of {largest:g}"
-            )
         width = min(weight.shape[1], _INPUTS_AT_ONCE)
         outputs = max(1, _PART // width) if len(weight) * width > 2 * _PART else len(weight)
         self._parts = [

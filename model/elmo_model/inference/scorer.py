@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.linear import PlainLinear, QuantisedLinear, has_eight_bits
+from elmo_model.inference.linear import QuantisedLinear, TorchLinear, has_eight_bits
 
 Direction = Literal["forward", "backward", "both"]
 
@@ -19,8 +19,10 @@ MAX_WORD_BYTES = 128
 """Longest word, in bytes of its JSON text, that is offered as a substitute."""
 
 _WORDS, _ROWS = 4096, 128
-"""Words and vectors of one product, whose float32 results are in memory, 2 MiB, or 4 MiB with two
+"""Words and vectors of one product on a CPU, whose float32 results take 2 MiB, or 4 MiB with two
 bytes a number: more cost fewer calls, and leave the cache of a core."""
+_DEVICE_LOGITS = 1 << 27
+"""Logits of one product on another device, 512 MiB: fewer cost more launches."""
 _LARGEST, _SMALLEST = 127.0, 1e-30  # of a signed byte; the least number that rows are divided by
 _WHOLE_LOGITS = 1 << 23
 """Logits in memory at once where all words of a place are compared; one place has at least one row
@@ -49,10 +51,13 @@ class Scorer:
         self._has_bytes = (
             softmax.scale is not None and ends.device.type == "cpu" and has_eight_bits()
         )
-        form = QuantisedLinear if self._has_bytes else PlainLinear
-        starts = range(0, len(softmax.bias), _WORDS)
-        self._products = [form(self._softmax.rows(slice(i, i + _WORDS))) for i in starts]
-        self._factors = torch.split(self._softmax.bias.exp(), _WORDS)
+        form = QuantisedLinear if self._has_bytes else TorchLinear
+        block, self._rows = _WORDS, _ROWS
+        if ends.device.type != "cpu":
+            block, self._rows = len(softmax.bias), max(1, _DEVICE_LOGITS // len(softmax.bias))
+        starts = range(0, len(softmax.bias), block)
+        self._products = [form(self._softmax.rows(slice(i, i + block))) for i in starts]
+        self._factors = torch.split(self._softmax.bias.exp(), block)
         self.vocabulary = softmax.vocabulary
         words = self.vocabulary.words
         begin, end, self._unknown = self.vocabulary.word_ids(
@@ -60,7 +65,7 @@ class Scorer:
         ).tolist()
         long = [row for row, text in enumerate(words) if len(orjson.dumps(text)) > MAX_WORD_BYTES]
         self._boundaries = begin, end
-        self._excluded = torch.tensor([begin, end, self._unknown, *long], device=ends.device)
+        self._excluded = torch.tensor([begin, end, self._unknown, *long]).to(ends.device)
         self._log_shares = self._estimated_log_shares().to(ends.device)
 
     def surprisal(
@@ -76,12 +81,12 @@ class Scorer:
         rows, targets = [], []
         for sentence, layers in zip(sentences, found, strict=True):
             ahead, behind = self._around(layers[-1])
-            ids = torch.from_numpy(self.vocabulary.word_ids(sentence)).to(ahead.device)
+            words = torch.from_numpy(self.vocabulary.word_ids(sentence))
             rows += [ahead, behind]
-            targets += [functional.pad(ids, (0, 1), value=own) for own in (end, begin)]
+            targets += [functional.pad(words, (0, 1), value=each) for each in (end, begin)]
         if not rows:
             return []
-        ids = torch.cat(targets)
+        ids = torch.cat(targets).to(rows[0].device, non_blocking=True)
         bits = self._bits(torch.cat(rows), ids)
         both = torch.stack((bits, (ids == self._unknown).float()))
         parts = torch.split(both, [2 * len(sentence) + 2 for sentence in sentences], dim=1)
@@ -146,32 +151,37 @@ class Scorer:
         return -is_word.cumsum(0).add_(_RANK_OFFSET).log_()
 
     def _bits(self, rows: Tensor, targets: Tensor) -> Tensor:
-        """Map vectors (N, P) and N words to their surprisal in bits (N,)."""
-        own = (rows * self._softmax.rows(targets)).sum(dim=1) + self._softmax.bias[targets]
-        half = len(rows) // 2
-        sums = self._directions.run(
-            lambda: self._log_sums(rows[:half]), lambda: self._log_sums(rows[half:])
-        )
-        return (torch.cat(sums) - own) / math.log(2)
+        """Map vectors (N, P) and N words to their surprisal in bits (N,).
 
-    def _log_sums(self, rows: Tensor) -> Tensor:
-        """Map (N, P) to the logarithms (N,) of the sums of exp over all logits."""
-        return torch.cat([self._log_sum(part) for part in torch.split(rows, _ROWS)])
-
-    def _log_sum(self, rows: Tensor) -> Tensor:
-        """Map a few rows (n, P) to the logarithms (n,) of their sums, block by block.
-
-        A sum is that of exp of each product times exp of its bias: no pass over the products looks
-        for the largest one. Rows where exp comes near the limits of float32 are computed again.
+        Rows where exp comes near the limits of float32 are computed again from their logits.
         """
-        total = rows.new_zeros(len(rows))
-        for products, factors in zip(self._blocks(rows), self._factors, strict=True):
-            total.addmv_(products.exp_(), factors)
-        sums = total.log_()
-        if (unsafe := ~(sums.abs() < _SAFE)).any():
+        own = (rows * self._softmax.rows(targets)).sum(dim=1) + self._softmax.bias[targets]
+        if rows.device.type == "cpu":
+            half = len(rows) // 2
+            both = self._directions.run(
+                lambda: self._log_sums(rows[:half]), lambda: self._log_sums(rows[half:])
+            )
+            sums = torch.cat(both)
+        else:
+            sums = self._log_sums(rows)
+        if (unsafe := ~(sums.abs() < _SAFE)).any():  # the one wait for a device
             again = torch.split(rows[unsafe], max(1, _WHOLE_LOGITS // len(self._softmax.bias)))
             sums[unsafe] = torch.cat([self._logits(part).logsumexp(dim=1) for part in again])
-        return sums
+        return (sums - own) / math.log(2)
+
+    def _log_sums(self, rows: Tensor) -> Tensor:
+        """Map (N, P) to the logarithms (N,) of the sums of exp over all logits, block by block.
+
+        A sum is that of exp of each product times exp of its bias: no pass over the products looks
+        for the largest one.
+        """
+        sums = []
+        for part in torch.split(rows, self._rows):
+            total = part.new_zeros(len(part))
+            for products, factors in zip(self._blocks(part), self._factors, strict=True):
+                total.addmv_(products.exp_(), factors)
+            sums.append(total.log_())
+        return torch.cat(sums)
 
     def _logits(self, rows: Tensor) -> Tensor:
         """Map (m, P) to all logits (m, V)."""

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -45,8 +47,7 @@ class TokenEmbedder(nn.Module):
         """Map n words to (n, P)."""
         different, index = distinct(words)
         vectors = self.embed(different)  # (m, P)
-        rows = torch.tensor(index, dtype=torch.int64).to(vectors.device)
-        return vectors.index_select(0, rows)
+        return vectors.index_select(0, _sent(np.array(index, np.int64), vectors.device))
 
     def embed(self, words: Sequence[str], round_up: RoundUp = lambda rows: rows) -> Tensor:
         """Map m distinct words to (m, P).
@@ -55,8 +56,8 @@ class TokenEmbedder(nn.Module):
         """
         parts = []
         if self.words is not None and isinstance(self.alphabet, WordAlphabet):
-            rows = torch.from_numpy(self.alphabet.word_ids(words))
-            parts.append(functional.embedding(rows.to(self.words.device), self.words))
+            rows = _sent(self.alphabet.word_ids(words), self.words.device)
+            parts.append(functional.embedding(rows, self.words))
         if self.char_cnn is not None:
             parts.append(self._encode_characters(words, self.char_cnn, round_up))
         # the vector from the table comes first, as in ELMoForManyLangs
@@ -74,13 +75,11 @@ class TokenEmbedder(nn.Module):
         for chunk, width in self._chunks(order, lengths):
             filling = [""] * (round_up(len(chunk)) - len(chunk))
             ids = self.alphabet.encode([words[row] for row in chunk] + filling, width)
-            chunks.append(char_cnn(torch.from_numpy(ids).to(device))[: len(chunk)])
+            chunks.append(char_cnn(_sent(ids, device))[: len(chunk)])
         if not chunks:
             ids = self.alphabet.encode([], self._widest)
-            chunks.append(char_cnn(torch.from_numpy(ids).to(device)))  # (0, width)
-        back = torch.empty(len(words), dtype=torch.int64)
-        back[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(words))
-        return torch.cat(chunks).index_select(0, back.to(device))
+            chunks.append(char_cnn(_sent(ids, device)))  # (0, width)
+        return torch.cat(chunks).index_select(0, _sent(np.argsort(order), device))
 
     def _chunks(self, order: list[int], lengths: list[int]) -> list[tuple[list[int], int]]:
         """Cut rows sorted by length; return each chunk with its width in characters."""
@@ -134,12 +133,30 @@ class CharCNN(nn.Module):
         embedded = functional.embedding(ids, self.characters)  # (words, characters, embedding)
         embedded = embedded.transpose(1, 2)  # (words, embedding, characters)
         # The activation rises, so it commutes with the maximum; after it there are fewer numbers.
-        pooled = [_max_over_time(convolution(embedded)) for convolution in self.convolutions]
+        convolve = _by_module if ids.device.type == "cpu" else _by_product
+        pooled = [_max_over_time(convolve(each, embedded)) for each in self.convolutions]
         vectors = self.activation(torch.cat(pooled, dim=1))  # (words, F)
         for highway in self.highways:
             vectors = highway(vectors)
         projected: Tensor = self.projection(vectors)  # (words, P)
         return projected
+
+
+def _by_module(convolution: nn.Module, embedded: Tensor) -> Tensor:
+    filtered: Tensor = convolution(embedded)
+    return filtered
+
+
+def _by_product(convolution: nn.Module, embedded: Tensor) -> Tensor:
+    """Map (words, embedding, characters) to (words, filters, positions) by a matrix product.
+
+    cuDNN would plan a convolution anew for each shape, about 1 ms for nearly every batch of
+    training, and round its float32 factors to TF32, which torch's products do not.
+    """
+    assert isinstance(convolution, nn.Conv1d)  # for mypy
+    windows = embedded.unfold(2, convolution.weight.shape[2], 1).transpose(1, 2).flatten(2)
+    weight = convolution.weight.flatten(1)  # (filters, embedding x span)
+    return functional.linear(windows, weight, convolution.bias).transpose(1, 2)
 
 
 def _max_over_time(values: Tensor) -> Tensor:
@@ -166,6 +183,11 @@ class Highway(nn.Module):
         """Map (words, width) to (words, width)."""
         gate = torch.sigmoid(self.carry(inputs))
         return torch.lerp(inputs, functional.relu(self.transform(inputs)), gate)
+
+
+def _sent(ids: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Return ids on a device, by a copy that does not wait for it."""
+    return torch.from_numpy(ids).to(device, non_blocking=True)
 
 
 def distinct(words: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
