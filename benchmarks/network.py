@@ -59,11 +59,11 @@ def tokens_per_second(encoder: Encoder, sample: Batches, cached: str) -> float:
 def fill(encoder: Encoder, sample: Batches, cached: str) -> None:
     """Bring both caches into one of the states of CACHES."""
     encoder.word_cache.clear()
-    encoder.projections.clear()
+    encoder.bilm.projections.clear()
     words = {"all": sample.words, "text": sample.familiar, "none": []}[cached]
     with torch.inference_mode():
         list(encoder.words.encode(words)[1])
-    recently = recent(sample.rest, encoder.projections.capacity)
+    recently = recent(sample.rest, encoder.bilm.projections.capacity)
     last = {"all": sample.words, "text": recently, "none": []}
     for start in range(0, len(last[cached]), _AT_ONCE):
         encoder.embed([[word] for word in last[cached][start : start + _AT_ONCE]])

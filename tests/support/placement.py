@@ -1,29 +1,28 @@
-"""The network on a device that exists in name only: fake tensors know on which device they are.
+"""The network on the pretend device: its errors, and what it costs there.
 
-    python -m tests.support.placement     prints a JSON object: the error of each case, or ""
+    python -m tests.support.placement     prints a JSON object: a `Report` of each case
 
-A fake tensor of PyTorch has a shape, a type and a device, but no numbers, and an operation on
-tensors of two devices fails as on a GPU. A process can name such a device once, for all of its
-threads; so this is a program and no function of the tests.
+A process can name such a device once, for all of its threads; so this is a program and no function
+of the tests.
 """
 
-import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils import backend_registration
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from elmo_model import checkpoints
+from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.inference.scorer import Scorer
+from elmo_model.network.elmo import Elmo
 from elmo_model.network.state import State
+from elmo_model.text.alphabets import WordVocabulary
+from tests.support.pretend_device import NAME, DeviceTensor, PretendDevice, make
 
 CHARACTERS, WORDS = "allennlp/small", "elmoformanylangs/word_and_char"
 RUNS = (
@@ -31,58 +30,36 @@ RUNS = (
     ("plain", WORDS),
     ("float32", CHARACTERS),
     ("float32", WORDS),
+    ("bfloat16", CHARACTERS),
     ("bfloat16", WORDS),
 )
 """The network of the paper, and encoders of a precision."""
 OPERATIONS = ("add", "mm", "addmm", "cat", "embedding", "index_select")
-DEVICE = "nowhere"
 
 _SENTENCES = [["a", "bank", "by", "a", "river"], ["naïve"], [], ["a", "東京"]]
+_LONG = ["a"] * 150  # three blocks of time steps
 _GOLDEN = Path(__file__).parents[1] / "golden"
-_make_device: Callable[[str], None] | None = getattr(
-    backend_registration, "_setup_privateuseone_for_python_backend", None
-)
-IS_POSSIBLE = _make_device is not None
 
 
-_PRODUCTS = (torch.ops.aten.linear.default, torch.ops.aten.matmul.default)
-"""Operations that consist of mm or addmm."""
+@dataclass(slots=True)
+class Report:
+    """An error, or "", the largest difference from the CPU, and counts of one batch each.
+
+    `waits` are those of an encoder for a batch of several blocks and new words, until all of its
+    vectors are computed; `scorer_waits` those of its surprisal. `step_launches` are the launches of
+    one time step of all layers and both directions.
+    """
+
+    error: str = ""
+    difference: float = 0.0
+    step_launches: float = 0.0
+    waits: list[str] = field(default_factory=list)
+    blocking_uploads: list[str] = field(default_factory=list)
+    scorer_waits: list[str] = field(default_factory=list)
 
 
-class Misplaced(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Moves to the CPU the last of the tensors that an operation gets, at its first call."""
-
-    def __init__(self, operation: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._name = f"aten::{operation}"
-        self._is_done = False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func in _PRODUCTS:
-            with self:
-                return func.decompose(*args, **kwargs)
-        if not self._is_done and func.name().partition(".")[0] == self._name:
-            leaves, form = tree_flatten(args)
-            there = [at for at, leaf in enumerate(leaves) if _is_there(leaf)]
-            if len(there) > 1:
-                leaves[there[-1]] = torch.empty_like(leaves[there[-1]], device="cpu")
-                args, self._is_done = tree_unflatten(leaves, form), True
-        return func(*args, **kwargs)
-
-
-def _is_there(value: object) -> bool:
-    return isinstance(value, Tensor) and value.device.type == DEVICE
-
-
-read = functools.cache(checkpoints.read)
-
-
-def results(network: str, checkpoint: str) -> Iterator[Tensor]:
-    """Compute with a network that was made on the device, and yield what it returns."""
-    described = read(_GOLDEN / checkpoint)
-    with torch.device(DEVICE):
-        elmo = Elmo(described.config, described.alphabet, Origin("", "", ""))
+def results(network: str, elmo: Elmo) -> Iterator[Tensor]:
+    """Compute with a network and yield what it returns."""
     if network == "plain":
         yield from elmo.embed(_SENTENCES)
         with torch.inference_mode():
@@ -90,7 +67,7 @@ def results(network: str, checkpoint: str) -> Iterator[Tensor]:
         return
     encoder = Encoder.of(elmo, network)
     for _ in range(2):  # the second time with all words in the cache
-        yield from encoder.embed(_SENTENCES)
+        yield from encoder.embed([*_SENTENCES, _LONG])
     yield encoder.encode_whole(_SENTENCES, bounded=True).layers
     yield from _carried(encoder.encode_from)
 
@@ -102,31 +79,57 @@ def _carried(encode: Any) -> Iterator[Tensor]:
         yield from (representations.layers, state.h, state.c)
 
 
-def error_of(network: str, checkpoint: str, misplaced: str = "") -> str:
-    """Return the error of a network, in one line, or "" when all it returns is on the device.
+def report_of(network: str, checkpoint: str, misplaced: str = "") -> Report:
+    """Return the report of a network.
 
     An operation that is called `misplaced` is given one tensor on the CPU.
     """
+    report, elmo = Report(), checkpoints.load(_GOLDEN / checkpoint)
+    expected = [] if misplaced else list(results(network, elmo))
     try:
-        with FakeTensorMode():
-            found: list[Tensor] = []
-            with Misplaced(misplaced):
-                found += results(network, checkpoint)
+        with PretendDevice(misplaced) as device:
+            elmo.to(NAME)
+            vectors = list(results(network, elmo))
+            if network != "plain" and not misplaced:
+                _count(Encoder.of(elmo, network), device, report)
     except RuntimeError as error:
-        return " ".join(str(error).split())
-    devices = {each.device.type for each in found}
-    return "" if devices == {DEVICE} else f"vectors on {', '.join(sorted(devices))}"
+        return Report(" ".join(str(error).split()))
+    for each, other in zip(vectors, expected, strict=False):
+        if not isinstance(each, DeviceTensor):
+            return Report("vectors on the CPU")
+        if other.numel():
+            report.difference = max(report.difference, float((each.on_cpu - other).abs().max()))
+    return report
+
+
+def _count(encoder: Encoder, device: PretendDevice, report: Report) -> None:
+    words = WordVocabulary(("<S>", "</S>", "<UNK>", "a"))
+    weight = torch.zeros(4, encoder.config.lstm.projection)
+    scorer = Scorer(encoder, WordSoftmax(weight, torch.zeros(4), words, 4))
+    launches = []
+    for tokens in (20, 30):
+        encoder.embed([_LONG[:tokens]])
+        device.reset()
+        encoder.embed([_LONG[:tokens]])
+        launches.append(device.launches)
+    report.step_launches = (launches[1] - launches[0]) / 10
+    encoder.word_cache.clear()
+    device.reset()
+    layers = encoder.embed([*_SENTENCES, _LONG])
+    report.waits, report.blocking_uploads = device.waits, device.blocking_uploads
+    device.reset()
+    scorer.surprisal([*_SENTENCES, _LONG], layers)
+    report.scorer_waits = device.waits
 
 
 def main() -> None:
-    """Print the error of each case."""
-    assert _make_device is not None
-    _make_device(DEVICE)
-    found = {" ".join(run): error_of(*run) for run in RUNS}
+    """Print the report of each case."""
+    make()
+    reports = {" ".join(run): report_of(*run) for run in RUNS}
     for network in ("plain", "float32"):
         for operation in OPERATIONS:
-            found[f"{network} {operation}"] = error_of(network, WORDS, operation)
-    print(json.dumps(found))
+            reports[f"{network} {operation}"] = report_of(network, WORDS, operation)
+    print(json.dumps({case: asdict(report) for case, report in reports.items()}))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from elmo_model.errors import shown
-from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun
-from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.caches import InputProjectionCache, WordCache
+from elmo_model.inference.cache import WordCache
 from elmo_model.inference.choice import fastest, furthest, sample
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import Precision, precision_of
-from elmo_model.inference.threads import ParallelDirections
+from elmo_model.inference.run import BLOCK_STEPS, BatchRun, InferenceBiLM
+from elmo_model.inference.threads import ParallelDirections, inference
 from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
@@ -43,8 +42,7 @@ class Encoder:
 
     precision: the one it computes in, also where it was chosen.
     words: the token embedder behind a cache of word vectors.
-    bilm: the biLM with fast products.
-    projections: the cache of the first layer's input products.
+    bilm: the biLM with fast products, and the cache of the first layer's input products.
     opening: the state, one row, in which each direction is at the first word of a sentence.
     start: the state, one row, in which each direction is before the boundary: zeros, or a warm one.
     alignment: the product with the matrix (2P, 2P) of an aligned model.
@@ -56,7 +54,6 @@ class Encoder:
     precision: Precision
     words: WordEncoder
     bilm: InferenceBiLM
-    projections: InputProjectionCache
     opening: State
     start: State
     alignment: ExactLinear | None
@@ -105,14 +102,13 @@ class Encoder:
         directions: ParallelDirections,
         precision: Precision,
     ) -> "Encoder":
-        with torch.inference_mode():
+        with inference(next(elmo.parameters()).device):
             words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size, directions)
-            bilm = InferenceBiLM(elmo.bilm, precision, directions)
+            bilm = InferenceBiLM(elmo.bilm, precision, directions, gate_cache_bytes)
             boundaries = _boundaries(words, elmo.alphabet)
             alignment = None
             if elmo.alignment is not None:
                 alignment = ExactLinear(elmo.alignment, None, directions)
-            like = bilm.project(boundaries.vectors)
             start = elmo.start or State.zero(elmo.config.lstm, boundaries.vectors, 1)
             opening = _opening(bilm, boundaries, start)
         encoder = cls(
@@ -122,7 +118,6 @@ class Encoder:
             precision,
             words,
             bilm,
-            InputProjectionCache.of_size(gate_cache_bytes, like),
             opening,
             start,
             alignment,
@@ -134,7 +129,7 @@ class Encoder:
     @property
     def kernel(self) -> str:
         """The product of the time steps, in words."""
-        return self.bilm.forward_stack.layers[0].recurrent.kernel
+        return self.bilm.stacks[0].layers[0].recurrent.kernel
 
     @property
     def word_cache(self) -> WordCache:
@@ -180,7 +175,6 @@ class Encoder:
                 words,
                 lengths,
                 state,
-                projections=self.projections,
                 bounded=bounded,
                 block_steps=block_steps,
                 words_left=parts,
@@ -220,8 +214,9 @@ class Encoder:
         """
         if self.alignment is None:
             return vectors
-        aligned: Tensor = self.alignment(vectors.flatten(0, -2))
-        return aligned.view(vectors.shape)
+        with torch.autocast(vectors.device.type, enabled=False):
+            aligned: Tensor = self.alignment(vectors.flatten(0, -2))
+            return aligned.view(vectors.shape)
 
     def _with_boundaries(
         self, sentences: Sequence[Sequence[str]]

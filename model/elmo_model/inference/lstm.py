@@ -1,7 +1,7 @@
 """The projected LSTM for inference: fewer passes over the gates, faster products, its loop."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import cache
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -15,11 +15,12 @@ from elmo_model.inference.row_buckets import (
     IN_STRIDES,
     RowCounts,
     Sample,
-    cancelling,
+    argument_where_simd_differs,
+    batch_invariant_counts,
+    counts_of_product,
     filled_up,
+    ill_conditioned_sample,
     in_parts,
-    same_bits,
-    telltale,
     without_slower,
 )
 from elmo_model.inference.threads import ParallelDirections
@@ -68,14 +69,17 @@ class InferenceLSTM:
         self.cell_clip = trained.cell_clip
         self.projection_clip = trained.projection_clip
         self.block = FORMATS[precision].block
-        are_far = precision == "float32" and recurrent.numel() > _NEAR
         self.step_rows = self.input_rows = ANY
         if self.bias.device.type == "cpu":
-            self._find_rows(recurrent.shape[1], precision, are_far, directions)
+            shape = (len(recurrent), recurrent.shape[1])
+            self.input_rows = counts_of_product(
+                precision, shape, True, IN_STRIDES, directions.counts
+            )
+            self.step_rows = self._counts_of_steps(shape, precision, directions)
 
     def project(self, tokens: Tensor) -> Tensor:
         """Map token vectors (m, P) to their input products (m, 4D)."""
-        return in_parts(lambda part: self.input.with_bias(part, self.bias), tokens, self.input_rows)
+        return in_parts(partial(self.input.affine, bias=self.bias), tokens, self.input_rows)
 
     def run(
         self,
@@ -116,50 +120,47 @@ class InferenceLSTM:
             h.clamp_(-self.projection_clip, self.projection_clip)
         return h, c
 
-    def _find_rows(
-        self, width: int, precision: Precision, are_far: bool, directions: ParallelDirections
-    ) -> None:
-        """Find the row counts that give a row the same bits, by trial."""
-        gates, cell = len(self.bias), len(self.bias) // 4
+    def _counts_of_steps(
+        self, shape: tuple[int, int], precision: Precision, directions: ParallelDirections
+    ) -> RowCounts:
+        """Return the row counts with which a time step gives the same bits, by trial.
 
-        def form(weight: Tensor) -> Linear:
-            return linear_of(weight, precision)
+        `shape` (4D, P) is that of the recurrent weights.
+        """
+        (gates, width), is_projected = shape, self.projection is not None
 
-        def functions(rows: int) -> list[Tensor]:
-            own = torch.full((rows, gates), telltale(torch.sigmoid))
-            return [own.chunk(4, dim=1)[1].sigmoid(), own.sigmoid_()]
-
-        @cache
-        def wide() -> tuple[Linear, Tensor]:
-            return cancelling(form, (gates, width), IN_STRIDES.largest)
-
-        def inputs(rows: int) -> list[Tensor]:
-            linear, sample = wide()
-            return [linear.with_bias(sample[:rows], 1e-6 * self.bias)]
-
-        def of_steps() -> list[Sample]:
-            recurrent, state = wide()
-            # small beside the products, and of the type of input products
-            addend = recurrent.with_bias(torch.zeros(IN_STEPS.largest, width), 1e-6 * self.bias)
-            own: list[Sample] = [
-                functions,
-                lambda rows: [recurrent.addmm(addend[:rows], state[:rows])],
+        def samples() -> list[Sample]:
+            recurrent, h = ill_conditioned_sample(precision, shape, IN_STEPS.largest)
+            # of the type of input products, and as small as the rounding of the sums
+            addend = recurrent.with_bias(torch.zeros_like(h), 1e-6 * self.bias)
+            steps: list[Sample] = [
+                partial(_logistic, gates),
+                lambda rows: [recurrent.addmm(addend[:rows], h[:rows])],
             ]
-            if self.projection is not None:
-                linear, sample = cancelling(form, (width, cell), IN_STEPS.largest)
-                own.append(lambda rows: [linear.linear(sample[:rows])])
-            return own
+            if is_projected:
+                linear, cell = ill_conditioned_sample(
+                    precision, (width, gates // 4), IN_STEPS.largest
+                )
+                steps.append(lambda rows: [linear.linear(cell[:rows])])
+            return steps
 
         def read(rows: int) -> None:
-            addend, state = torch.zeros(rows, gates), torch.zeros(rows, width)
+            addend, h = torch.zeros(rows, gates), torch.zeros(rows, width)
             for linear in (self.recurrent, self.input):  # in turn, so that neither stays in a cache
-                linear.addmm(addend, state)
+                linear.addmm(addend, h)
 
-        key = (precision, cell, width, self.projection is None)
-        self.input_rows = same_bits((key, "input"), lambda: [inputs], IN_STRIDES, directions.counts)
-        self.step_rows = same_bits((key, "step"), of_steps, IN_STEPS, directions.step_counts)
-        if are_far and self.step_rows.largest >= _LEAST_FAR:
-            self.step_rows = without_slower((key, "far"), self.step_rows, read, _LEAST_FAR)
+        key = ("step", precision, shape, is_projected)
+        counts = batch_invariant_counts(key, samples, IN_STEPS, directions.step_counts)
+        is_far = precision == "float32" and gates * width > _NEAR
+        if is_far and counts.largest >= _LEAST_FAR:
+            counts = without_slower(("far", *key), counts, read, _LEAST_FAR)
+        return counts
+
+
+def _logistic(gates: int, rows: int) -> list[Tensor]:
+    """Return the logistic function of (rows, 4D) gates and of a chunk of them, as a step has it."""
+    values = torch.full((rows, gates), argument_where_simd_differs(torch.sigmoid))
+    return [values.chunk(4, dim=1)[1].sigmoid(), values.sigmoid_()]
 
 
 class InferenceStack:
@@ -182,17 +183,19 @@ class InferenceStack:
     ) -> Generator[None, None, tuple[list[Tensor], Tensor, Tensor]]:
         """Map packed (positions, P) to the L layers' packed outputs and the state after.
 
-        As `network.stack.Stack.forward`; it stops after each time step of each layer. With `gates`,
+        As `network.bilm.Stack.forward`; it stops after each time step of each layer. With `gates`,
         which gives the input products of the first layer, `tokens` are ids (positions,).
         """
         outputs, last_h, last_c = [tokens], [], []
         for number, layer in enumerate(self.layers):
-            inputs, own = outputs[-1], None if number else gates
-            output, own_h, own_c = yield from layer.run(inputs, sizes, h[number], c[number], own)
+            inputs, known = outputs[-1], None if number else gates
+            output, after_h, after_c = yield from layer.run(
+                inputs, sizes, h[number], c[number], known
+            )
             # the residual, from the second layer on; the carried state is without it
             outputs.append(output + inputs if self.skip and number else output)
-            last_h.append(own_h)
-            last_c.append(own_c)
+            last_h.append(after_h)
+            last_c.append(after_c)
         return outputs[1:], torch.stack(last_h), torch.stack(last_c)
 
 

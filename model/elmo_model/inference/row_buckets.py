@@ -17,7 +17,8 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from elmo_model.inference.linear import Linear
+from elmo_model.inference.linear import Linear, linear_of
+from elmo_model.inference.precision import Precision
 from elmo_model.inference.threads import ParallelDirections
 
 # The reference of a trial is refused when one row would be computed as more rows than this: then
@@ -27,11 +28,13 @@ _LEAST_WASTE = 48
 _PAIRS = 5
 # Times as long from which fewer rows count as slower: less is noise.
 _SLOWER = 1.1
+# The bias of a sample: as small as the rounding of its sums, so that it hides none of it.
+_SMALL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Row counts, ascending, and more rows than the largest are cut into parts; () is any count."""
+    """Allowed row counts, ascending; more rows than the largest are split. Empty: any count."""
 
     counts: tuple[int, ...]
 
@@ -69,7 +72,7 @@ TRIALS: dict[Hashable, tuple[int, ...]] = {}
 """The results of all trials of this process: plain values, which another one may take over."""
 
 
-def same_bits(
+def batch_invariant_counts(
     key: Hashable,
     samples: Callable[[], Sequence[Sample]],
     candidates: RowCounts,
@@ -119,7 +122,7 @@ def without_slower(
     """Leave out the counts below `least` rows where these take clearly less time than the smallest.
 
     All of `counts` give the same bits, so a wrong measurement costs time alone. The result is kept
-    as that of `same_bits`.
+    as that of `batch_invariant_counts`.
     """
     place = (key, counts.counts, least)
     if place not in TRIALS:
@@ -165,10 +168,10 @@ def filled_up(values: Tensor, rows: int) -> Tensor:
     return torch.cat((values, values.new_zeros(missing, *values.shape[1:])))
 
 
-def cancelling(
-    form: Callable[[Tensor], Linear], shape: tuple[int, int], rows: int
+def ill_conditioned_sample(
+    precision: Precision, shape: tuple[int, int], rows: int
 ) -> tuple[Linear, Tensor]:
-    """Return a matrix of `shape` (outputs, inputs) in a form, and inputs (rows, inputs) for it.
+    """Return a matrix of `shape` (outputs, inputs) in a precision, and inputs (rows, inputs).
 
     In every other row the second half of each sum cancels the first one, so that nothing is left
     but the rounding of the partial sums: two orders of adding differ nearly everywhere, also when
@@ -181,11 +184,32 @@ def cancelling(
     weight[:, half : 2 * half] = weight[:, :half][:, order]
     sample[:, :half] = torch.randn(rows, half, generator=generator)
     sample[::2, half : 2 * half] = -sample[::2, :half][:, order]
-    return form(weight), sample
+    return linear_of(weight, precision), sample
+
+
+def counts_of_product(
+    precision: Precision,
+    shape: tuple[int, int],
+    has_bias: bool,
+    candidates: RowCounts,
+    threads: tuple[int, ...],
+) -> RowCounts:
+    """Return the row counts with which a matrix of `shape` (outputs, inputs) gives the same bits.
+
+    The product is `Linear.affine`, on a CPU.
+    """
+
+    def samples() -> list[Sample]:
+        linear, sample = ill_conditioned_sample(precision, shape, candidates.largest)
+        bias = torch.full(shape[:1], _SMALL) if has_bias else None
+        return [lambda rows: [linear.affine(sample[:rows], bias)]]
+
+    key = ("product", precision, shape, has_bias)
+    return batch_invariant_counts(key, samples, candidates, threads)
 
 
 @cache
-def telltale(function: Callable[[Tensor], Tensor]) -> float:
+def argument_where_simd_differs(function: Callable[[Tensor], Tensor]) -> float:
     """Return an argument where the vector form of a function and its scalar form differ.
 
     torch computes numbers that fill no vector register one by one, with other last bits: at the end

@@ -1,9 +1,10 @@
-"""Two independent computations at once, each in a thread of its own with half of the cores."""
+"""The modes and the threads of inference: two computations at once, with half of the cores each."""
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -11,6 +12,13 @@ import torch
 First = TypeVar("First")
 Second = TypeVar("Second")
 Result = TypeVar("Result")
+
+
+@contextmanager
+def inference(device: torch.device) -> Iterator[None]:
+    """Compute without gradients, and in the types of the weights in a caller's autocast too."""
+    with torch.inference_mode(), torch.autocast(device.type, enabled=False):
+        yield
 
 
 class ParallelDirections:
@@ -70,7 +78,8 @@ class ParallelDirections:
         try:
             return one.result(), other.result()
         finally:
-            other.exception()  # waits: neither is left running
+            one.exception()  # waits: neither is left running, after Ctrl-C too
+            other.exception()
             del one, other  # an exception holds this frame, and a future holds the exception
 
     def run_on_one_core(
@@ -112,10 +121,10 @@ class _Thread:
 
     def submit(self, compute: Callable[[], Result]) -> Future[Result]:
         """Run `compute` in the grad mode and inference mode of the caller."""
-        gradients, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        gradients, is_inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
         def run() -> Result:
-            with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
+            with torch.inference_mode(is_inference), torch.set_grad_enabled(gradients):
                 return compute()
 
         return self._executor.submit(run)

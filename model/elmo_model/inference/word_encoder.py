@@ -2,26 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_model.inference.caches import WordCache
-from elmo_model.inference.linear import Linear, linear_of
+from elmo_model.inference.cache import Tables, WordCache
+from elmo_model.inference.linear import linear_of
 from elmo_model.inference.row_buckets import (
     IN_STRIDES,
     RowCounts,
-    Sample,
-    cancelling,
+    argument_where_simd_differs,
+    batch_invariant_counts,
+    counts_of_product,
     in_parts,
-    same_bits,
-    telltale,
 )
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.token_encoder import TokenEmbedder, distinct
+from elmo_model.network.token_encoder import TokenEmbedder
 
 # Rows of a part of a product of the token embedder. A larger number makes the trial longer.
 _MOST_ROWS = 128
@@ -32,7 +32,7 @@ _PART_WORDS = 256
 
 @dataclass(frozen=True, slots=True)
 class DistinctWords:
-    """The m distinct words among n words, their vectors (m, P), and the row (n,) of each word."""
+    """The m distinct words of n tokens, their vectors (m, P), and the row (n,) of each token."""
 
     words: tuple[str, ...]
     vectors: Tensor
@@ -64,31 +64,38 @@ class WordEncoder:
             _make_exact(self._embedder, directions)
             if config.char_cnn is not None:
                 self._counts = _word_counts(config.char_cnn.width, directions)
-        self.cache = WordCache(cache_size)
         any_weight = next(iter(weights.values()))
         self._none = any_weight.new_empty(0, config.lstm.projection)  # (0, P), of no word
+        self.cache = WordCache(cache_size, self._none)
 
-    def encode(self, words: Sequence[str]) -> tuple[DistinctWords, Iterator[None]]:
-        """Look up n words, each distinct word once.
+    def encode(self, tokens: Sequence[str]) -> tuple[DistinctWords, Iterator[None]]:
+        """Look up n tokens, each distinct word once.
 
         The vectors are there once the iterator, which computes them part by part, has ended.
         """
-        different, index = distinct(words)
-        vectors = self._none.new_empty(len(different), self._none.shape[1])
-        order = sorted(range(len(different)), key=lambda row: len(different[row]))
+        # by length, so that the words of a part have the same few widths in characters
+        words = tuple(sorted(dict.fromkeys(tokens), key=len))
+        rows = {word: row for row, word in enumerate(words)}
+        vectors = self._none.new_empty(len(words), self._none.shape[1])
 
         def parts() -> Iterator[None]:
-            for start in range(0, len(order), _PART_WORDS):
-                rows = order[start : start + _PART_WORDS]
-                found = self.cache.look_up([different[row] for row in rows], self.compute)
-                vectors[torch.tensor(rows).to(vectors.device)] = found
+            for start in range(0, len(words), _PART_WORDS):
+                part = words[start : start + _PART_WORDS]
+                lease = self.cache.look_up(part, partial(self._computed, part))
+                known = torch.from_numpy(lease.rows).to(vectors.device, non_blocking=True)
+                (table,) = lease.tables
+                torch.index_select(table, 0, known, out=vectors[start : start + len(part)])
                 yield
 
-        return DistinctWords(different, vectors, np.array(index, dtype=np.int64)), parts()
+        index = np.array([rows[token] for token in tokens], dtype=np.int64)
+        return DistinctWords(words, vectors, index), parts()
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""
         return self._embedder.embed(words, self._counts.round_up)
+
+    def _computed(self, words: Sequence[str], places: Sequence[int]) -> Tables:
+        return (self.compute([words[place] for place in places]),)
 
 
 class ExactLinear(nn.Module):
@@ -96,30 +103,19 @@ class ExactLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, directions: ParallelDirections) -> None:
         super().__init__()
-        self._linear = _packed(weight.detach())
+        self._linear = linear_of(weight.detach(), "float32")
         self._bias = None if bias is None else bias.detach()
-        rows = IN_STRIDES.up_to(_MOST_ROWS)
-        outputs, inputs = weight.shape
-        small = None if bias is None else torch.full((outputs,), 1e-6)
-
-        def samples() -> list[Sample]:
-            linear, sample = cancelling(_packed, (outputs, inputs), rows.largest)
-            return [lambda count: [_product(linear, sample[:count], small)]]
-
-        key = (outputs, inputs, self._bias is None)
-        self._counts = same_bits(key, samples, rows, directions.counts)
+        self._counts = counts_of_product(
+            "float32",
+            (weight.shape[0], weight.shape[1]),
+            bias is not None,
+            IN_STRIDES.up_to(_MOST_ROWS),
+            directions.counts,
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs)."""
-        return in_parts(lambda part: _product(self._linear, part, self._bias), inputs, self._counts)
-
-
-def _product(linear: Linear, inputs: Tensor, bias: Tensor | None) -> Tensor:
-    return linear.linear(inputs) if bias is None else linear.with_bias(inputs, bias)
-
-
-def _packed(weight: Tensor) -> Linear:
-    return linear_of(weight, "float32")
+        return in_parts(partial(self._linear.affine, bias=self._bias), inputs, self._counts)
 
 
 class _Convolution(nn.Module):
@@ -129,13 +125,13 @@ class _Convolution(nn.Module):
         super().__init__()
         self.weight, self.bias = trained.weight.unsqueeze(2), trained.bias
 
-    def forward(self, letters: Tensor) -> Tensor:
+    def forward(self, embedded: Tensor) -> Tensor:
         """Map (words, embedding, characters) to (words, filters, positions)."""
-        images = letters.contiguous().unsqueeze(2)
-        found: Tensor = torch.mkldnn_convolution(
+        images = embedded.contiguous().unsqueeze(2)
+        filtered: Tensor = torch.mkldnn_convolution(
             images, self.weight, self.bias, (0, 0), (1, 1), (1, 1), 1
         )
-        return found.squeeze(2)
+        return filtered.squeeze(2)
 
 
 def _make_exact(module: nn.Module, directions: ParallelDirections) -> None:
@@ -158,9 +154,11 @@ def _word_counts(width: int, directions: ParallelDirections) -> RowCounts:
 
     def functions(rows: int) -> list[Tensor]:
         ends = [
-            function(torch.full((rows, width), telltale(function)))
+            function(torch.full((rows, width), argument_where_simd_differs(function)))
             for function in (torch.sigmoid, torch.tanh)
         ]
         return [*ends, torch.lerp(*numbers[:, :rows])]
 
-    return same_bits(("words", width), lambda: [functions], IN_STRIDES, directions.counts)
+    return batch_invariant_counts(
+        ("words", width), lambda: [functions], IN_STRIDES, directions.counts
+    )

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
+from elmo_model.inference import linear
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits, packs, quantises
 from elmo_model.inference.precision import PRECISIONS
@@ -190,6 +191,21 @@ def test_words_are_counted_once_a_batch(elmo: Elmo) -> None:
     assert (encoder.word_cache.hits, encoder.word_cache.misses) == (0, 3)
     encoder.embed([["a", "tulip"]])
     assert (encoder.word_cache.hits, encoder.word_cache.misses) == (1, 4)
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "as on a GPU"])
+def test_a_callers_autocast_changes_no_bit_inside_and_afterwards(
+    elmo: Elmo, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not packed:
+        monkeypatch.setattr(linear, "packs", lambda _: False)
+    expected = Encoder.of(elmo).embed(SHORT)
+    encoder = Encoder.of(elmo)
+    with torch.autocast("cpu", torch.bfloat16):
+        runs = [encoder.embed(SHORT), Encoder.of(elmo).embed(SHORT)]
+    for vectors in (*runs, encoder.embed([*SHORT, ["new"]])[:-1]):
+        for one, other in zip(vectors, expected, strict=True):
+            assert torch.equal(one, other)
 
 
 def test_vectors_have_no_gradient(elmo: Elmo) -> None:

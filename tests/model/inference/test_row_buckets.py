@@ -9,8 +9,8 @@ from elmo_model.inference.row_buckets import (
     IN_STEPS,
     IN_STRIDES,
     RowCounts,
+    batch_invariant_counts,
     in_parts,
-    same_bits,
     without_slower,
 )
 
@@ -35,7 +35,7 @@ def test_counts_with_other_bits_are_found_and_not_used() -> None:
             numbers[-1] += 1e-6
         return [numbers, torch.zeros(rows)]
 
-    found = same_bits("last rows", lambda: [compute], IN_STEPS, (1,))
+    found = batch_invariant_counts("last rows", lambda: [compute], IN_STEPS, (1,))
     assert found.counts == tuple(rows for rows in IN_STEPS.counts if rows not in (1, 7))
     assert found.round_up(1) == 2 and found.round_up(7) == 8
 
@@ -44,7 +44,7 @@ def test_a_reference_that_would_make_one_row_cost_as_much_as_many_is_refused() -
     def compute(rows: int) -> list[Tensor]:
         return [torch.full((rows,), float(rows > 60))]
 
-    found = same_bits("many rows", lambda: [compute], IN_STEPS, (1,))
+    found = batch_invariant_counts("many rows", lambda: [compute], IN_STEPS, (1,))
     assert found.largest == 32 and found.counts[0] == 1
 
 
@@ -52,7 +52,7 @@ def test_a_number_of_threads_that_changes_bits_is_noticed() -> None:
     def compute(rows: int) -> list[Tensor]:
         return [torch.full((rows,), float(torch.get_num_threads() > 2 and rows > 8))]
 
-    found = same_bits("threads", lambda: [compute], IN_STEPS, (1, 3, 6))
+    found = batch_invariant_counts("threads", lambda: [compute], IN_STEPS, (1, 3, 6))
     assert found.largest == 8
 
 

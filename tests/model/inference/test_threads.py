@@ -1,6 +1,7 @@
 """Two computations in threads of their own: results, modes, errors, and no setting changed."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -102,6 +103,30 @@ def test_an_exception_is_raised_when_both_have_ended() -> None:
     failed.clear()
     with pytest.raises(ArithmeticError, match="this one"):
         directions.run(outlast, fail)
+
+
+def test_after_ctrl_c_neither_is_left_running() -> None:
+    """The first one goes on until the caller has left, or for so long that it never will."""
+    interrupted, left = threading.Event(), threading.Event()
+    ended: list[bool] = []
+
+    def handle(number: int, frame: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    def outlast() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        interrupted.wait()
+        ended.append(not left.wait(0.2))
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ParallelDirections(2).run(outlast, lambda: None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        left.set()
+    assert ended == [True]
 
 
 def test_many_callers_at_once_get_their_own_results() -> None:

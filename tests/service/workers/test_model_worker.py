@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import load
-from elmo_model.inference.caches import WordCache
+from elmo_model.inference.cache import WordCache
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.config import ElmoConfig, LSTMConfig, WordsConfig
 from elmo_model.network.elmo import Origin

@@ -1,18 +1,25 @@
-"""A batch in blocks of time steps: the same bits however it stops, bounded memory, cancellation."""
+"""A batch in blocks of time steps: exact, the same bits however it stops, bounded, cancelled."""
 
 import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
-from elmo_model.inference.batch_run import never
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import PRECISIONS
+from elmo_model.inference.run import BatchRun, InferenceBiLM, never
+from elmo_model.inference.threads import ParallelDirections
+from elmo_model.inference.word_encoder import DistinctWords
+from elmo_model.network.bilm import BiLM
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.state import State
 from tests.support.checkpoints import write_pair
 
 SENTENCES = [[f"w{place * row % 11}" for place in range(length)] for row, length in
@@ -60,7 +67,7 @@ def test_blocks_and_stops_change_no_bit(folder: Path, precision: str) -> None:
 def test_other_batches_are_computed_while_one_has_stopped(folder: Path) -> None:
     """They use the cache of input products, and may evict the words of the one that has stopped."""
     encoder = Encoder.of(load(folder), gate_cache_bytes=12 * 4 * 24 * 4 * 2)
-    assert encoder.projections.capacity == 12
+    assert encoder.bilm.projections.capacity == 12
     expected = encoder.encode_whole(SENTENCES)
     run, others = encoder.encode(SENTENCES), itertools.count()
     while not run.advance(every(5)):
@@ -96,7 +103,8 @@ def test_memory_besides_the_output_is_bounded_by_the_block(folder: Path) -> None
 
     def largest(tokens: int) -> int:
         sentence = [f"w{place % 50}" for place in range(tokens)]
-        list(encoder.words.encode(sentence)[1])  # new words pass the character CNN, many at once
+        with torch.inference_mode():
+            list(encoder.words.encode(sentence)[1])  # new words pass the CNN, many at once
         run = encoder.encode([sentence])
         sizes: list[int] = []
         with _Allocations(sizes, run.representations.layers):
@@ -119,3 +127,78 @@ class _Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             memory = found.untyped_storage()
             self._sizes.append(0 if memory.data_ptr() == self._output else memory.nbytes())
         return found
+
+
+def test_a_run_that_has_failed_gives_no_vectors(folder: Path) -> None:
+    """An exception ends its computation, so that going on would find nothing left to do."""
+    run = Encoder.of(load(folder)).encode(SENTENCES)
+    steps = itertools.count()
+
+    def fail() -> bool:
+        if next(steps) == 7:
+            raise MemoryError
+        return False
+
+    with pytest.raises(MemoryError):
+        run.advance(fail)
+    with pytest.raises(RuntimeError, match="MemoryError"):
+        run.advance()
+
+
+def test_a_word_of_the_cache_costs_the_bytes_of_its_products() -> None:
+    one = 2 * 4 * 8 * 4  # directions, gates, cells, bytes of float32
+    for size, capacity in ((0, 0), (10 * one, 10), (10 * one - 1, 9)):
+        fast = InferenceBiLM(trained(8), "float32", ParallelDirections(1), size)
+        assert fast.projections.capacity == capacity
+
+
+def trained(cell: int = 8) -> BiLM:
+    network = BiLM(LSTMConfig(2, cell, 4, 3.0, 3.0, True))
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, 0.7 * (8 / cell) ** 0.5, generator=generator)
+    return network.eval()
+
+
+def words(vectors: Tensor, index: list[int]) -> DistinctWords:
+    return DistinctWords(
+        tuple(map(str, range(len(vectors)))), vectors, np.array(index, dtype=np.int64)
+    )
+
+
+DISTINCT = list(range(9))
+REPEATED = [0, 1, 0, 2, 2, 1, 0, 0, 1]
+LENGTHS = [2, 6, 1]
+
+
+@pytest.mark.parametrize("cell", [8, 2048])  # one core for both directions, and one for each
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("index", [DISTINCT, REPEATED])
+@torch.inference_mode()
+def test_vectors_and_state_are_those_of_the_trained_network(
+    index: list[int], threads: int, cell: int
+) -> None:
+    network, given = trained(cell), words(torch.randn(max(index) + 1, 4), index)
+    before = State(torch.randn(2, 5, 8) / 4, torch.randn(2, 5, 2 * cell) / 4)
+    expected, after = network(given.vectors[given.index], LENGTHS, before)
+
+    for cache_bytes in (0, 1 << 20):
+        fast = InferenceBiLM(network, "float32", ParallelDirections(threads), cache_bytes)
+        run = BatchRun(fast, given, LENGTHS, before.take(3))
+        assert run.advance()
+        found, state = run.representations.layers, before.carry(run.state)
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+        torch.testing.assert_close(state.h, after.h, rtol=0, atol=2e-5)
+        torch.testing.assert_close(state.c, after.c, rtol=0, atol=2e-5)
+        assert torch.equal(found[0, :, :4], given.vectors[given.index])  # layer 0, twice
+        assert torch.equal(found[0, :, 4:], given.vectors[given.index])
+
+
+@torch.inference_mode()
+def test_no_sentences_return_the_state() -> None:
+    fast = InferenceBiLM(trained(), "float32", ParallelDirections(1))
+    state = State(torch.ones(2, 3, 8), torch.ones(2, 3, 16))
+    run = BatchRun(fast, words(torch.zeros(0, 4), []), [], state.take(0))
+    assert run.advance()
+    assert run.representations.layers.shape == (3, 0, 8) and run.state.rows == 0

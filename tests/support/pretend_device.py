@@ -1,0 +1,205 @@
+"""A pretend device for machines without one: values on the CPU, the rules of an accelerator.
+
+    device = PretendDevice()
+    with device:
+        vectors = Encoder.of(elmo.to(NAME)).embed(sentences)     # tensors on NAME hold CPU values
+    device.launches, device.waits, device.blocking_uploads
+
+A tensor on the device is a subclass that holds a tensor of the CPU. An operation on tensors of two
+devices raises as on a GPU; each operation that is no view counts as one launch. The name of such a
+device is one of the whole process: `make` once, in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import backend_registration
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+NAME = "pretend"
+_register: Callable[..., None] | None = getattr(
+    backend_registration, "_setup_privateuseone_for_python_backend", None
+)
+IS_POSSIBLE = _register is not None
+
+_aten = torch.ops.aten
+_MADE_OF_PRODUCTS = (_aten.linear.default, _aten.matmul.default)
+_WAITS = {"_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2", "is_nonzero"}
+"""Operations whose result the host needs: it waits until all launches are done."""
+_NO_LAUNCHES = {
+    "alias", "as_strided", "chunk", "detach", "empty", "empty_like", "empty_strided", "expand",
+    "lift_fresh", "new_empty", "permute", "select", "slice", "split", "split_with_sizes", "squeeze",
+    "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view", "_reshape_alias",
+}  # fmt: skip
+
+
+class _Backend:
+    """What torch asks of the module of a device."""
+
+    @staticmethod
+    def is_initialized() -> bool:
+        return True
+
+    @staticmethod
+    def is_available() -> bool:
+        return True
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+    @staticmethod
+    def _is_in_bad_fork() -> bool:
+        return False
+
+    @staticmethod
+    def manual_seed_all(seed: int) -> None:
+        """Do nothing: no random numbers are drawn on the device."""
+
+    @staticmethod
+    def device_count() -> int:
+        return 1
+
+    @staticmethod
+    def get_amp_supported_dtype() -> list[torch.dtype]:
+        return [torch.bfloat16, torch.float16]
+
+
+def make() -> None:
+    """Name the device, for the whole process."""
+    assert _register is not None
+    _register(NAME, backend_module=_Backend())
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    torch.inference_mode = _no_grad  # type: ignore[misc, assignment]
+
+
+def _no_grad(mode: bool = True) -> AbstractContextManager[None]:
+    """Take the place of inference mode, whose tensors cannot be made in Python."""
+    return torch.no_grad() if mode else nullcontext()
+
+
+class DeviceTensor(Tensor):
+    """A tensor on the device; `on_cpu` has its values."""
+
+    on_cpu: Tensor
+
+    @staticmethod
+    def __new__(cls, values: Tensor) -> DeviceTensor:
+        meta = torch.empty_strided(values.shape, values.stride(), dtype=values.dtype, device="meta")
+        self: DeviceTensor = torch.Tensor._make_subclass(
+            cls, meta, False, dispatch_device=True, device_for_backend_keys=torch.device(NAME, 0)
+        )
+        self.on_cpu = values
+        return self
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device(NAME, 0)
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"{NAME}({self.on_cpu!r})"
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        raise RuntimeError(f"{func} on a tensor of {NAME} outside of its PretendDevice")
+
+
+class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs operations of this thread, and counts those that a device would run.
+
+    `waits` and `blocking_uploads` name the operation of each. The last tensor that the operation
+    called `misplaced` gets is moved to the CPU, at its first call.
+    """
+
+    def __init__(self, misplaced: str = "") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._misplaced = misplaced
+        self.reset()
+
+    def reset(self) -> None:
+        """Count from zero."""
+        self.launches, self.uploads = 0, 0
+        self.waits: list[str] = []
+        self.blocking_uploads: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.name().removeprefix("aten::").partition(".")[0]
+        if func in _MADE_OF_PRODUCTS and _on_device((args, kwargs)):
+            with self:
+                return func.decompose(*args, **kwargs)
+        if name == "_to_copy":
+            return self._copied(func, args[0], dict(kwargs))
+        if name == self._misplaced and len(there := _on_device(args)) > 1:
+            self._misplaced = ""
+            leaves, form = tree_flatten(args)
+            leaves = [each.on_cpu if each is there[-1] else each for each in leaves]
+            args = tree_unflatten(leaves, form)
+        return self._run(func, name, args, kwargs)
+
+    def _copied(self, func: Any, source: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        asked = kwargs.pop("device", None) or source.device
+        blocks = not kwargs.pop("non_blocking", False)
+        is_there, goes_there = isinstance(source, DeviceTensor), asked.type == NAME
+        copy: Tensor = func(_values(source), **kwargs)
+        if is_there and goes_there:
+            self.launches += 1
+        elif is_there:
+            self.waits.append("copy to the CPU")
+        elif goes_there:
+            self.uploads += 1
+            self.blocking_uploads += [f"copy of {tuple(source.shape)}"] * blocks
+        return DeviceTensor(copy) if goes_there else copy
+
+    def _run(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+        there = _on_device((args, kwargs))
+        made_there = _type(kwargs.get("device")) == NAME
+        if not there and not made_there:
+            return func(*args, **kwargs)
+        others = [
+            each
+            for each in tree_flatten((args, kwargs))[0]
+            if isinstance(each, Tensor) and not isinstance(each, DeviceTensor) and each.dim()
+        ]
+        if there and others:
+            raise RuntimeError(f"{func}: tensors on two devices, {NAME}:0 and cpu")
+        if name in _WAITS or (name.startswith("index") and _has_mask(args)):
+            self.waits.append(name)
+        self.launches += name not in _NO_LAUNCHES and not name.startswith("prim::")
+        if "device" in kwargs:
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        outputs = func(*tree_map(_values, args), **tree_map(_values, kwargs))
+        known = {id(each.on_cpu): each for each in there}
+
+        def wrapped(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            return known[id(value)] if id(value) in known else DeviceTensor(value)
+
+        return tree_map(wrapped, outputs)
+
+
+def _on_device(values: Any) -> list[DeviceTensor]:
+    return [each for each in tree_flatten(values)[0] if isinstance(each, DeviceTensor)]
+
+
+def _values(value: Any) -> Any:
+    return value.on_cpu if isinstance(value, DeviceTensor) else value
+
+
+def _type(device: torch.device | str | None) -> str | None:
+    return None if device is None else torch.device(device).type
+
+
+def _has_mask(args: Any) -> bool:
+    return any(each.dtype == torch.bool for each in _on_device(args[1:]))
