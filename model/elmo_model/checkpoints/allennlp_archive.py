@@ -11,7 +11,7 @@ from typing import Any
 
 from elmo_model.checkpoints import allennlp, layout, options, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import Source, in_folder, is_tar, json_object, only, tarred
+from elmo_model.checkpoints.source import Source, in_folder, is_tar, only, tarred
 from elmo_model.checkpoints.state_dict import (
     arrays_of,
     bilm_entries,
@@ -174,7 +174,7 @@ def _training(source: Source) -> Mapping[str, Any]:
     """
     for name in _CONFIGS:
         if name in source.files:
-            values = json_object(source.label(name), source.read(name, _MAX_JSON))
+            values = options.json_object(source.label(name), source.read(name, _MAX_JSON))
             objects = list(_objects(values))
             named = [each for each in objects if "options_file" in each]
             typed = [each for each in objects if str(each.get("type")).startswith(_EMBEDDER_TYPE)]

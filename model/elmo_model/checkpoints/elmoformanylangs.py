@@ -14,9 +14,9 @@ from torch import Tensor
 from elmo_model.checkpoints import layout
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import PLAIN, Arrays, StoredArray
-from elmo_model.checkpoints.options import Clip, OptionsFile
+from elmo_model.checkpoints.options import Clip, OptionsFile, json_object
 from elmo_model.checkpoints.pickles import read_state
-from elmo_model.checkpoints.source import Source, json_object, only, source_at
+from elmo_model.checkpoints.source import Source, only, source_at
 from elmo_model.checkpoints.state_dict import (
     arrays_of,
     bilm_entries,
@@ -73,7 +73,7 @@ def recognises(path: Path) -> bool:
     source = source_at(_place(path))
     if source is None:
         return False
-    return any(PurePosixPath(file).name in _OWN for file in source.files)
+    return any(map(source.named, _OWN))
 
 
 def _place(path: Path) -> Path:
@@ -99,8 +99,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _file(source: Source, name: str) -> str:
-    files = [file for file in source.files if PurePosixPath(file).name == name]
-    return only(source, files, name)
+    return only(source, source.named(name), name)
 
 
 # config.json, and the settings file that it names.

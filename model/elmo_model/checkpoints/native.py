@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from elmo_model.checkpoints import layout
 from elmo_model.checkpoints.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -28,7 +29,8 @@ from elmo_model.checkpoints.checkpoint import (
     tensors_of,
 )
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.source import head, json_object
+from elmo_model.checkpoints.options import json_object
+from elmo_model.checkpoints.source import head
 from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
 from elmo_model.network.config import ConfigError, ElmoConfig
@@ -69,8 +71,7 @@ def read(path: Path) -> Checkpoint:
     with opened(path) as file:
         header = file.metadata() or {}
         config, alphabet = _config_and_alphabet(path, header)
-        _check_part_counts(path, config, len(file.keys()))
-        tensors = _tensors(path, file, tensors_of(config, alphabet))
+        tensors = _tensors(path, file, config, alphabet)
         tasks = _tasks(path, header, config.layers)
     return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
 
@@ -169,20 +170,6 @@ def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ..
     return tasks
 
 
-def _check_part_counts(path: Path, config: ElmoConfig, tensors: int) -> None:
-    """Refuse a header with more layers than tensors: `tensors_of` would make a million modules."""
-    cnn = config.char_cnn
-    for key, parts in (
-        ("lstm.layers", config.lstm.layers),
-        ("char_cnn.highways", cnn.highways if cnn else 0),
-        ("char_cnn.filters", len(cnn.filters) if cnn else 0),
-    ):
-        if parts > tensors:
-            raise CheckpointError(
-                f"{path}: header {key} asks for {parts:,} parts, found {tensors} tensors"
-            )
-
-
 def arrays_in(path: Path, file: Any, types: Mapping[str, Collection[str]]) -> Arrays:
     """Return the tensors of an open file as arrays; `types` are those allowed for each name.
 
@@ -201,9 +188,15 @@ def arrays_in(path: Path, file: Any, types: Mapping[str, Collection[str]]) -> Ar
     return Arrays(str(path), shapes, read)
 
 
-def _tensors(path: Path, file: Any, needed: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _tensors(path: Path, file: Any, config: ElmoConfig, alphabet: Alphabet) -> dict[str, Tensor]:
     """Return the tensors as float32. Raises CheckpointError if one is missing or unexpected."""
-    arrays = arrays_in(path, file, dict.fromkeys(needed, _TYPES))
+    arrays = arrays_in(path, file, dict.fromkeys(file.keys(), _TYPES))
+    # before a network is made, which may have a million layers
+    for entry in layout.entries(config):
+        for name in entry.tensors:
+            if name not in arrays.shapes:
+                raise CheckpointError(f"{path}: {name} is missing, expected by the header")
+    needed = tensors_of(config, alphabet)
     arrays.refuse_unexpected(needed, "the header")
     return {
         name: arrays.take(name, tuple(each.shape), "the header").to(torch.float32, copy=True)

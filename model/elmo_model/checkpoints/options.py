@@ -1,5 +1,6 @@
 """The options file of bilm-tf: the sizes and rules of a network, checked by pydantic."""
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -8,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS, Arrays
-from elmo_model.checkpoints.source import Source, json_object
+from elmo_model.checkpoints.source import Source
 from elmo_model.network.config import (
     Activation,
     CharCNNConfig,
@@ -47,6 +48,17 @@ def parse(label: str, content: bytes) -> "OptionsFile":
     options = OptionsFile(label, json_object(label, content))
     options.section("lstm", BaseModel)  # every model has one, and no other JSON file
     return options
+
+
+def json_object(label: str, content: bytes | str) -> dict[str, Any]:
+    """Return the object of a JSON text. Raises CheckpointError for anything else."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{label}: holds a {type(values).__name__}, expected an object")
+    return values
 
 
 def config_of(

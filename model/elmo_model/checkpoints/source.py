@@ -5,7 +5,6 @@ No archive is unpacked to a path, so names in an archive cannot reach other file
 
 import gzip
 import io
-import json
 import os
 import tarfile
 import zipfile
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 
@@ -70,6 +69,10 @@ class Source:
     def label(self, file: str) -> str:
         """Return the name of a file for messages."""
         return str(self.path / file) if self.is_folder else f"{self.path}:{file}"
+
+    def named(self, name: str) -> list[str]:
+        """Return the files of a name, in whatever folders of an archive."""
+        return [file for file in self.files if PurePosixPath(file).name == name]
 
     def read(self, file: str, limit: int) -> bytes:
         """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
@@ -257,17 +260,6 @@ def head(path: Path, size: int) -> bytes:
     """Return the first `size` bytes of a file. Raises CheckpointError if it cannot be read."""
     with _readable(str(path)), path.open("rb") as stream:
         return stream.read(size)
-
-
-def json_object(label: str, content: bytes | str) -> dict[str, Any]:
-    """Return the object of a JSON text. Raises CheckpointError for anything else."""
-    try:
-        values = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{label}: is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{label}: holds a {type(values).__name__}, expected an object")
-    return values
 
 
 def only(source: Source, files: Sequence[str], wanted: str) -> str:

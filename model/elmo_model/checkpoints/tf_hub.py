@@ -42,8 +42,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the module at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source = _source(path)
-    indexes = [file for file in source.files if PurePosixPath(file).name == _INDEX]
-    index = only(source, indexes, _INDEX)
+    index = only(source, source.named(_INDEX), _INDEX)
     with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = variables_of(bundle)
         config = options.config_of(options.of_shapes(arrays, _NAMES), arrays.shapes)
