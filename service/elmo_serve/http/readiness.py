@@ -38,6 +38,7 @@ class Readiness:
         self._models = models
         self._indexes = indexes
         self._metrics = metrics
+        self._late: set[asyncio.Task[None]] = set()  # that wait for models which failed at first
 
     @property
     def public_reason(self) -> str | None:
@@ -76,6 +77,11 @@ class Readiness:
             self.failed.set()
         self.opened.set()
 
+    def close(self) -> None:
+        """Wait for no model any more."""
+        for task in self._late:
+            task.cancel()
+
     async def _open(self, served: ServedModel) -> None:
         is_first = served is self._models.first
         await served.open(self._settings.tasks, self._models.notices, is_first=is_first)
@@ -83,7 +89,16 @@ class Readiness:
             if not self._settings.index:  # whose models are known once all are loaded
                 self._announce(served)
         elif len(self._models) > 1:
-            await served.give_up()
+            _log.error("model %s is not served: %s", served.name, served.fault)
+            self._late.add(asyncio.create_task(self._open_late(served)))
+
+    async def _open_late(self, served: ServedModel) -> None:
+        """Serve a model that failed at first: its GPU, for one, may be free later."""
+        await served.pool.wait_until_ready()
+        try:
+            await self._open(served)
+        except SettingsError as error:
+            _log.error("model %s is not served: %s", served.name, error)
 
     def _announce(self, served: ServedModel) -> None:
         if served.fault is not None:

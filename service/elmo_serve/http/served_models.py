@@ -26,7 +26,7 @@ ModelState = Literal["loading", "ready", "down", "failed"]
 
 _RETRY_SECONDS: Final = 1.0
 _FAILED_RETRY_SECONDS: Final = 60.0
-"""Retry-After of requests to a model that failed to load: it needs a restart of the server."""
+"""Retry-After of requests to a model that failed to load: it is tried again rarely."""
 
 _PUBLIC_REASONS: Final[dict[ModelState, str]] = {
     "loading": "the model is loading",
@@ -40,7 +40,7 @@ _log = logging.getLogger("elmo_serve")
 class ServedModel:
     """One model: its workers, its index of uses and, once loaded, its description and its tasks.
 
-    `fault` says why it will not be loaded before the server starts again.
+    `fault` says why it could not be loaded; it is tried again now and then.
     """
 
     def __init__(self, name: str, engine: Engine, index: ModelIndex) -> None:
@@ -132,11 +132,6 @@ class ServedModel:
             self._tasks = registry
             registry.watch()
 
-    async def give_up(self) -> None:
-        """Start no further worker: each attempt would take processor time from other models."""
-        _log.error("model %s is not served: %s", self.name, self.fault)
-        await self.pool.stop()
-
     def close(self) -> None:
         """End the watch over the tasks, and the work for the index."""
         self.index.close()
@@ -177,10 +172,10 @@ class ServedModels:
 
     @property
     def request_limits(self) -> RequestLimits:
-        """The limits of one request, made until each model has been loaded or has failed."""
+        """The limits of one request, made until each model has been loaded."""
         if not self._are_limits_final:
             self._limits = replace(self._limits, token_limits=self._token_limits())
-            self._are_limits_final = all(model.state != "loading" for model in self._models)
+            self._are_limits_final = all(model.pool.info for model in self._models)
         return self._limits
 
     def _token_limits(self) -> dict[str | None, TokenLimit | None]:

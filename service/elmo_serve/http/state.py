@@ -53,6 +53,7 @@ class Server:
 
     async def close(self) -> None:
         """End the processes and the watch over the tasks; send the last spans."""
+        self.readiness.close()
         for model in self.models:
             model.close()
         pools = (self.engine, self.helpers)

@@ -83,21 +83,25 @@ class Runner:
             EOFError: the server has closed the channel.
             DeviceLostError: this process cannot use its device any more.
         """
-        waiting: deque[Batch] = deque()
+        waiting: deque[tuple[Batch, Control]] = deque()
         while True:
-            batch = waiting.popleft() if waiting else parent.receive()
-            if isinstance(batch, Drop):  # of a batch that has ended
-                continue
-            control = Control(parent.has_message)
+            if not waiting:
+                message = parent.receive()
+                if isinstance(message, Drop):  # of a batch that has ended
+                    continue
+                waiting.append((message, Control(parent.has_message)))
+            batch, control = waiting[0]
             for _ in self._answer(batch, parent, control):
                 message = parent.receive()
                 if isinstance(message, Drop):
-                    if message.batch == batch.id:
-                        control.dropped.update(message.sentences)
+                    for each, own in waiting:
+                        if each.id == message.batch:
+                            own.dropped.update(message.sentences)
                 elif message.is_urgent:
                     whole(self._answer(message, parent, Control()))
                 else:
-                    waiting.append(message)
+                    waiting.append((message, Control(parent.has_message)))
+            waiting.popleft()
 
     def _answer(self, batch: Batch, parent: Parent, control: Control) -> Steps[None]:
         """Compute a batch, with stops, and send its result."""

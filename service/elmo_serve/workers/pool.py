@@ -112,6 +112,14 @@ class WorkerPool:
             self._changes.clear()
             await self._changes.wait()
 
+    async def wait_until_ready(self) -> None:
+        """Wait until a worker is ready, starting them rarely: other models need the processor."""
+        for slot in self._started:
+            slot.retry_rarely()
+        while not self.is_ready:
+            self._changes.clear()
+            await self._changes.wait()
+
     @property
     def is_ready(self) -> bool:
         """Tell whether a worker can answer."""

@@ -292,6 +292,12 @@ class Slot(Generic[TaskT]):
         if seconds_per_unit:
             self._latency.calibrate(seconds_per_unit, seconds_per_step)
 
+    def retry_rarely(self) -> None:
+        """Count as given up: from now on `given_up_delay` lies before each start."""
+        self.failed_starts = max(self.failed_starts, MAX_FAILED_STARTS)
+        if self._restart is not None:
+            self._restart_in(self._delay)
+
     def mark_failed(self, reason: str) -> None:
         """Note why the child cannot start. It ends by itself."""
         self.reason = reason

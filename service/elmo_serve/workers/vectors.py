@@ -107,10 +107,11 @@ def vectors_in_steps(
     def encode(members: list[int], bounded: bool = False) -> Steps[Representations]:
         layers = None if bounded else control.layers
         run = network.encode([sentences[i] for i in members], bounded=bounded, layers=layers)
-        while not run.advance(control.stop):
-            yield
+        while True:
             run.drop([place for place, i in enumerate(members) if i in control.dropped])
-        return run.representations
+            if run.advance(control.stop):
+                return run.representations
+            yield
 
     for normalised in (False, True):
         asked = {

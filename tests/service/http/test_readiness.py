@@ -13,7 +13,8 @@ from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.token_warnings import TokenLimit
-from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready
+from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
+from tests.support.engines import until
 from tests.support.gated_worker import INFO, GatedWorker
 from tests.support.servers import SMALL
 
@@ -69,6 +70,35 @@ async def test_a_model_that_cannot_be_loaded_is_fatal(tmp_path: Path) -> None:
     assert server.readiness.failed.is_set()
     assert "the disk is full of holes" in (server.readiness.reason or "")
     assert server.readiness.public_reason == "it cannot serve; the log has the reason"
+    await server.close()
+
+
+async def test_one_of_several_models_that_fails_at_first_is_served_once_it_loads(
+    tmp_path: Path,
+) -> None:
+    """The pod before may hold the GPU for a while; no orchestrator restarts this one for it."""
+    workers: dict[str, list[GatedWorker]] = {"/a": [], "/b": []}
+
+    def worker(runner: RunnerSettings) -> GatedWorker:
+        made = workers[runner.model]
+        made.append(Described(INFO) if runner.model == "/a" or made else Unloadable(loads=False))
+        return made[-1]
+
+    settings = Settings(
+        models=(ModelSpec("a", "/a"), ModelSpec("b", "/b")), devices=("cpu",), tasks=tmp_path
+    )
+    server = assemble(settings, lambda runner, _: worker(runner))
+    server.engine.start()
+    await server.readiness.open()
+    late = server.models.get("b")
+    assert server.readiness.public_reason is None
+    assert (late.state, late.pool.slots[0].has_given_up) == ("failed", True)
+
+    late.pool.slots[0].start(Ready(INFO))  # its time, some minutes later
+    await until(lambda: late.state == "ready")
+
+    assert late.public_reason is None
+    assert server.models.request_limits.token_limit("b") == INFO.token_limit
     await server.close()
 
 

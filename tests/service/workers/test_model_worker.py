@@ -192,16 +192,20 @@ def test_an_interrupted_batch_has_the_same_bits_and_comes_after_the_urgent_one(
 
 
 def test_a_sentence_that_is_dropped_is_computed_no_further(tmp_path: Path) -> None:
+    """Of the batch that runs, and of one that waits behind it."""
     encoder = Encoder.of(load(write_pair(tmp_path)))
     sentences = [[f"{column}" for column in range(length)] for length in (200, 90)]
     alone, (_, expected) = batch_of(1, sentences)
     served(Runner(encoder, torch.device("cpu")), alone)
-    batch, (dropped, kept) = batch_of(2, sentences)
-    (done,) = served(Runner(encoder, torch.device("cpu")), batch, Drop(9, (1,)), Drop(2, (0,)))
+    running, (dropped, kept) = batch_of(2, sentences)
+    waiting, (_, dropped_later) = batch_of(3, sentences)
+    drops = Drop(9, (1,)), Drop(2, (0,)), Drop(3, (1,))
+    answers = served(Runner(encoder, torch.device("cpu")), running, waiting, *drops)
 
-    assert isinstance(done, Done) and done.not_finite == ()
+    assert all(isinstance(answer, Done) and answer.not_finite == () for answer in answers)
     assert np.array_equal(kept, expected)
     assert not dropped.any()
+    assert not dropped_later.any()
 
 
 @pytest.mark.skipif(not _CLEAR_REFS.exists(), reason="the peak of a process is that of Linux")

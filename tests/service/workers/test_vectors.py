@@ -35,7 +35,7 @@ class EndedRun:
         return True
 
     def drop(self, sentences: Iterable[int]) -> None:
-        raise NotImplementedError
+        assert not list(sentences)
 
 
 class FixedLayers:

@@ -29,8 +29,8 @@ class ModelStatus(BaseModel):
 
     model: str
     state: Literal["loading", "ready", "down", "failed"] = Field(
-        description="`failed`: it could not be loaded when the server started, and is not tried "
-        "again before the next start. `down`: it has lost its workers, which are being replaced."
+        description="`failed`: it could not be loaded when the server started, and is tried "
+        "again every five minutes. `down`: it has lost its workers, which are being replaced."
     )
     reason: str = Field(description="Why it cannot answer; empty when it can.")
 
