@@ -1,7 +1,6 @@
 """Schema errors of request bodies, in words that name the bad value and the allowed ones."""
 
 import codecs
-import difflib
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
@@ -14,16 +13,16 @@ from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer
 from elmo_serve.tasks.schema import ALLOWED, TAGS
 
-_MOST_FAULTS: Final = 20
+_MAX_FAULTS: Final = 20
 """Faults that one response lists."""
 
-_MOST_MEMBERS: Final = 100
+_MAX_MEMBERS: Final = 100
 """Members that one object of a body may have; the largest schema has 12. pydantic makes a fault of
 each unknown name, which takes 3 us and 1 kB: 8 MB of them took 3 s and 1 GB."""
 
-_MOST_COUNTED: Final = 10_000
-"""Faults that are looked at: pydantic lists all of them, to show 20, within 30 ms. More of them can
-only be in an object that pydantic reads and orjson does not, such as one with NaN."""
+_MAX_COUNTED: Final = 1_000
+"""Faults that are looked at: pydantic makes all of them, to show 20, in 3 ms. A body of a task can
+have more of them, and one with NaN, which orjson does not read and pydantic does."""
 
 _NAMES_SHOWN: Final = 5
 """Members that a message names of an object."""
@@ -38,35 +37,37 @@ def validated(model: type[_Body], body: bytes | memoryview, context: Any = None)
 
     Raises:
         MalformedBody: it is not JSON.
-        InvalidRequest: it breaks the schema, which `errors` points out by at most 20 faults, or
-            has an object with more than 100 members.
+        InvalidRequest: it breaks the schema; `errors` points to at most 20 faults.
     """
     if not body:
         raise MalformedBody("The body is empty, expected JSON.")
     if bytes(body[:3]) == codecs.BOM_UTF8:
         raise MalformedBody("The body begins with a byte order mark, expected JSON without one.")
-    content = bytes(body)
-    _check_members(content)
     try:
-        return model.model_validate_json(content, context=context)
+        return model.model_validate_json(bytes(body), context=context)
     except ValidationError as error:
-        if error.error_count() > _MOST_COUNTED:
+        if error.error_count() > _MAX_COUNTED:
             raise InvalidRequest.of(FieldError("", f"has {error.error_count()} faults")) from None
         raise _refusal(model, error.errors(include_url=False)) from None
 
 
-def without_nulls(body: bytes | memoryview) -> bytes:
+def prepared(body: bytes | memoryview) -> bytes:
     """Return a body without the members of its object that are null: they count as left out.
 
     The schemas name no null: with it, generated clients would call their types otherwise.
+
+    Raises InvalidRequest for an object with too many members.
     """
     content = bytes(body)
-    if b"null" not in content:
+    may_be_wide = content.count(b":") > _MAX_MEMBERS
+    if not may_be_wide and b"null" not in content:  # most bodies are parsed once
         return content
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
         return content  # pydantic names the fault
+    if may_be_wide:
+        _check_members(value)
     if not isinstance(value, dict) or None not in value.values():
         return content
     try:
@@ -75,19 +76,14 @@ def without_nulls(body: bytes | memoryview) -> bytes:
         return content
 
 
-def _check_members(content: bytes) -> None:
+def _check_members(body: Any) -> None:
     """Raise InvalidRequest for an object, also inside of others, with too many members."""
-    if content.count(b":") <= _MOST_MEMBERS:  # as in most bodies, which are not parsed twice
-        return
-    try:
-        waiting: list[Any] = [[orjson.loads(content)]]
-    except orjson.JSONDecodeError:
-        return  # pydantic names the fault
+    waiting: list[Any] = [[body]]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            if len(value) > _MOST_MEMBERS:
-                detail = f"an object has {len(value)} members, expected {_MOST_MEMBERS} at most"
+            if len(value) > _MAX_MEMBERS:
+                detail = f"an object has {len(value)} members, expected {_MAX_MEMBERS} at most"
                 raise InvalidRequest.of(FieldError("", detail))
             value = value.values()
         waiting += [each for each in value if isinstance(each, (dict, list))]
@@ -98,8 +94,8 @@ def _refusal(model: type[BaseModel], faults: list[ErrorDetails]) -> MalformedBod
         return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
     if faults[0]["type"] == "missing":  # an unknown field may be that one, misspelt
         faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")
-    errors = [_field_error(model, fault) for fault in faults[:_MOST_FAULTS]]
-    more = f" (the first {_MOST_FAULTS} are listed)" if len(faults) > _MOST_FAULTS else ""
+    errors = [_field_error(model, fault) for fault in faults[:_MAX_FAULTS]]
+    more = f" (the first {_MAX_FAULTS} are listed)" if len(faults) > _MAX_FAULTS else ""
     first = f"{errors[0].pointer or 'the body'}: {errors[0].detail}"
     return InvalidRequest(f"{first}{more}", errors=errors)
 
@@ -111,27 +107,23 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
     path = fault["loc"]
     named = path[-1:] if is_unknown else ()
     place = (*(part for part in path[: len(path) - len(named)] if part not in _TAGS), *named)
-    text = _wanted(model, fault, place)
+    text = _expected(model, fault, place)
     is_string = fault["type"] == "list_type" and isinstance(fault["input"], str)
     if is_string and place[:1] == ("sentences",):
         text += "; use `text` for strings that are not split into tokens"
     if is_unknown and len(str(place[-1])) > SHOWN_CHARACTERS:
         # A pointer cannot be cut: it points to the object that has the long name.
         text, place = f"{shown(place[-1])} {text}", place[:-1]
-    given = (
-        "" if fault["type"] in ("missing", "too_short") else f"; found {spelled(fault['input'])}"
-    )
-    return FieldError(pointer(*place), text + given)
+    if fault["type"] not in ("missing", "too_short"):
+        text += f"; found {spelled(fault['input'])}"
+    return FieldError(pointer(*place), text)
 
 
-def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str, ...]) -> str:
+def _expected(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str, ...]) -> str:
+    """Return the text of a fault: what is allowed at its place."""
     if fault["type"] == "extra_forbidden":
         known = list(_model_at(model, place[:-1]).model_fields)
-        near = difflib.get_close_matches(str(place[-1])[:SHOWN_CHARACTERS], known, n=1)
-        meant = f"did you mean {near[0]}? There" if near else "there"
-        # only the body of POST /embed has `pooling`
-        other = _OF_OTHER_ROUTES.get(place[-1], "") if "pooling" in known else ""
-        return f"is no field{other}; {meant} are {', '.join(known)}"
+        return f"is no field, expected {', '.join(known)}"
     if fault["type"] == ALLOWED:
         return fault["msg"]
     if fault["type"] == "list_type" and place:
@@ -156,13 +148,10 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model that an annotation names, such as that of a list's items."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    found = map(_model_in, get_args(annotation))
-    return next((model for model in found if model is not None), None)
+    models = map(_model_in, get_args(annotation))
+    return next((model for model in models if model is not None), None)
 
 
-_OF_OTHER_ROUTES: Final[dict[int | str, str]] = {  # the field of a text, with its route
-    "input": " here (POST /v1/embeddings has it)",
-}
 _ITEMS: Final[dict[int | str, str]] = {  # of lists, by the name of the field
     "sentences": " of sentences, lists of tokens",
     "text": " of strings",

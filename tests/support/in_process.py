@@ -17,7 +17,7 @@ from starlette.types import Message, Receive
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.helpers.process import InSlices, Memory
+from elmo_serve.http.helpers.process import Memory, SlicedResult
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.metrics import Metrics
@@ -48,7 +48,7 @@ class HelpersHere(HelperPool):
         async def result() -> Any:
             await turns(5)
             found = function(*given)
-            return found.result if isinstance(found, InSlices) else found
+            return found.result if isinstance(found, SlicedResult) else found
 
         return asyncio.ensure_future(result())
 

@@ -11,7 +11,7 @@ from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue, halves
 from elmo_serve.scheduling.request import Request, SentenceJob
 from elmo_serve.scheduling.running_batch import RunningBatch
 from elmo_serve.scheduling.throughput import ThroughputEstimate
-from elmo_serve.tracing.trace import Part
+from elmo_serve.tracing.trace import Stage
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -207,9 +207,9 @@ class Dispatcher:
             "elmo.batch.padded_tokens": running.batch.padded_tokens,
         }
         now = self._clock.now()
-        part = Part("batch", now - slot.seconds, now, attributes, traces)
+        stage = Stage("batch", now - slot.seconds, now, attributes, traces)
         for trace in traces:
-            trace.parts.append(part)
+            trace.stages.append(stage)
         return running
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:

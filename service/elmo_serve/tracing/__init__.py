@@ -15,7 +15,7 @@ _log = logging.getLogger("elmo_serve")
 
 
 def start_tracer(environment: Mapping[str, str]) -> Tracer | None:
-    """Return what makes and sends traces; None where `environment` names no endpoint for them.
+    """Return the tracer; None where `environment` names no endpoint for them.
 
     The variables are meant for every program of a machine, and the SDK reads them again. What
     cannot be done here turns traces off with one line in the log, and does not stop the server.

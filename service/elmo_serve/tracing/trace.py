@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Stage:
     """A stage of a request, or a batch that a worker computed, in seconds of `time.monotonic`.
 
     `traces` are those of all sampled requests that waited for a batch.
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """The trace of one request. The spans of its parts are made after its response.
+    """The trace of one request. The spans of its stages are made after its response.
 
     Attributes:
         span: the span of the whole request, of OpenTelemetry's API; it has begun.
@@ -36,7 +36,7 @@ class Trace:
     span: Any
     id: str
     is_sampled: bool
-    parts: list[Part] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
     last: float = field(default_factory=time.monotonic)
     _epoch_ns: int = field(default_factory=lambda: time.time_ns() - time.monotonic_ns())
 
@@ -48,13 +48,13 @@ class Trace:
     def end_stage(self, name: str) -> None:
         """Note a stage that began with the end of the last one."""
         now = time.monotonic()
-        self.parts.append(Part(name, self.last, now))
+        self.stages.append(Stage(name, self.last, now))
         self.last = now
 
     def end_queue(self, start: float, end: float | None) -> None:
         """Note the time in the queue, after the last batch; `end` is None if none was begun."""
         self.last = time.monotonic()
-        self.parts.append(Part("queue", start, self.last if end is None else end))
+        self.stages.append(Stage("queue", start, self.last if end is None else end))
 
     def wall_ns(self, seconds: float) -> int:
         """Map a time of `time.monotonic` to nanoseconds since 1970, steps of the clock ignored."""

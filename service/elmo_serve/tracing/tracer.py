@@ -23,7 +23,7 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 class Tracer:
-    """Begins the span of each request, and makes those of its parts after the response.
+    """Begins the span of each request, and makes those of its stages after the response.
 
     Raises ValueError for variables that are not allowed.
     """
@@ -59,21 +59,21 @@ class Tracer:
 
         The last stage, `send`, ends now if a response was written.
         """
-        if trace.parts and trace.parts[-1].name == "encode":
+        if trace.stages and trace.stages[-1].name == "encode":
             trace.end_stage("send")
         parent = set_span_in_context(trace.span, Context())
-        for part in trace.parts:
+        for stage in trace.stages:
             links = [
-                Link(each.span.get_span_context()) for each in part.traces if each is not trace
+                Link(each.span.get_span_context()) for each in stage.traces if each is not trace
             ]
             span = self._tracer.start_span(
-                part.name,
+                stage.name,
                 parent,
-                attributes=part.attributes,
+                attributes=stage.attributes,
                 links=links,
-                start_time=trace.wall_ns(part.start),
+                start_time=trace.wall_ns(stage.start),
             )
-            span.end(trace.wall_ns(part.end))
+            span.end(trace.wall_ns(stage.end))
         trace.span.update_name(name)
         trace.span.set_attributes(attributes)
         if failure is not None:

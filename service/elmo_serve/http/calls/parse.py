@@ -17,7 +17,7 @@ from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit, TokenWarnings
-from elmo_serve.validation import validated, without_nulls
+from elmo_serve.validation import prepared, validated
 
 RequestT = TypeVar("RequestT", bound=BaseModel)
 
@@ -96,7 +96,7 @@ def parse(
         InvalidRequest: it breaks the schema; `errors` points to each fault.
         TooLarge: it holds more sentences, or a longer one, than `limits` allows.
     """
-    request = validated(model, without_nulls(body), limits)
+    request = validated(model, prepared(body), limits)
     found = _FINDERS[model](request)
     items = found.items
     _check_lengths(found, limits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT
 from elmo_serve.http.calls.parse import parse as parse_here
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import InSlices
+from elmo_serve.http.helpers.process import SlicedResult
 from elmo_serve.workers.shared_memory import Bytes
 from elmo_serve.workers.watchdog import Timeouts
 
@@ -37,6 +37,6 @@ async def parse(
     return parsed
 
 
-def _parsed(memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits) -> InSlices:
+def _parsed(memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits) -> SlicedResult:
     """Parse the first `size` bytes of `memory`."""
-    return InSlices(parse_here(model, memory.data[:size], limits))
+    return SlicedResult(parse_here(model, memory.data[:size], limits))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part, work
+from elmo_serve.http.helpers.process import Call, Memory, ResultSlice, SlicedResult, work
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
@@ -81,7 +81,7 @@ class Pending:
             return
         if isinstance(message, Exception):
             self.future.set_exception(message)
-        elif isinstance(message, InSlices):
+        elif isinstance(message, SlicedResult):
             self.future.set_result(message.with_list(self.items))
         else:
             self.future.set_result(message)
@@ -177,19 +177,19 @@ class HelperPool(SlotListener[Pending]):
                 slot.child.send(pending.call, *pending.segments)
 
     def on_message(self, slot: Slot[Pending], message: object) -> None:
-        """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
+        """Handle a message of a process: `Started`, `ResultSlice` or the one that ends its call."""
         match message:
             case Started():
                 slot.mark_ready()
-            case Part(items):
+            case ResultSlice(items):
                 if slot.running is not None:
                     slot.running.items += items
                 slot.renew()
-                _hurry(slot)
+                _shorten_timeout(slot)
                 return
             case _:
                 slot.finish().finish(message)
-                _hurry(slot)
+                _shorten_timeout(slot)
         self.dispatch()
 
     def on_lost(self, slot: Slot[Pending], lost: LostTasks[Pending]) -> None:
@@ -224,14 +224,14 @@ class HelperPool(SlotListener[Pending]):
     def _on_done(self, pending: Pending, _: asyncio.Future[Any]) -> None:
         for slot in self._slots:
             if slot.running is pending:
-                _hurry(slot)
+                _shorten_timeout(slot)
 
     def _refuse(self, pending: Pending, reason: str) -> None:
         """Fail the request for now."""
         pending.finish(Unavailable(f"{self.options.refusal}: {reason}.", retry_after=1))
 
 
-def _hurry(slot: Slot[Pending]) -> None:
+def _shorten_timeout(slot: Slot[Pending]) -> None:
     """Give a process little more time for a call whose result nobody waits for."""
     if slot.running is not None and slot.running.future.cancelled():
         slot.hurry()

@@ -37,7 +37,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class InSlices:
+class SlicedResult:
     """A result, a dataclass, whose long list `sentences` is sent ahead of it in slices.
 
     A function returns it with the list in place; the caller of `HelperPool.run` gets the result
@@ -60,7 +60,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResultSlice:
     """A slice of the long list of a result. The message that ends the call follows."""
 
     items: Sequence[bytes | str]
@@ -88,11 +88,11 @@ def _answer(parent: Parent, call: Call) -> None:
         parent.memory(each) if isinstance(each, SegmentHandle) else each for each in call.arguments
     ]
     result = call.function(*arguments)
-    if isinstance(result, InSlices):
+    if isinstance(result, SlicedResult):
         items: list[bytes | str] = result.result.sentences
         for part in runs(map(len, items), _SLICE_BYTES, _SLICE_ITEMS):
-            parent.send(Part(items[part]))
-        result = InSlices(result.with_list([]))
+            parent.send(ResultSlice(items[part]))
+        result = SlicedResult(result.with_list([]))
     parent.send(result)
 
 

@@ -27,14 +27,14 @@ them a process starts in 0.5 s of processor time in place of 1.5 s, and takes 60
 class Tokenize:
     """The task to split some texts.
 
-    `most_tokens` is the limit for each text. `token_limit` is the length of a token that reaches
+    `max_tokens` is the limit for each text. `token_limit` is the length of a token that reaches
     the network.
     """
 
     texts: tuple[str, ...]
     tokenizer: str
     language: str
-    most_tokens: int
+    max_tokens: int
     token_limit: TokenLimit | None
 
 
@@ -102,23 +102,23 @@ async def split(pool: HelperPool, task: Tokenize) -> TokenizedTexts | TextRefuse
         HelperError, Unavailable: see `HelperPool.run`.
     """
     size = sum(map(len, task.texts))
-    found: TokenizedTexts | TextRefused = await pool.run(tokenize, task, size=size)
+    found: TokenizedTexts | TextRefused = await pool.run(split_texts, task, size=size)
     return found
 
 
-def tokenize(task: Tokenize) -> TokenizedTexts | TextRefused:
+def split_texts(task: Tokenize) -> TokenizedTexts | TextRefused:
     """Return the tokens of all texts of a task, or the first text that cannot be split."""
     split, texts = tokenizer(task.tokenizer, task.language), TokenizedTexts()
     for index, text in enumerate(task.texts):
         # Tokens never span white space: a text with too many words is refused without the work.
-        if len(text) > 2 * task.most_tokens and len(text.split()) > task.most_tokens:
-            return _too_long(index, len(text.split()), task.most_tokens, "words")
+        if len(text) > 2 * task.max_tokens and len(text.split()) > task.max_tokens:
+            return _too_long(index, len(text.split()), task.max_tokens, "words")
         try:
             found = split(text)
         except TokenizeError as error:
             return TextRefused(index, str(error))
-        if len(found.tokens) > task.most_tokens:
-            return _too_long(index, len(found.tokens), task.most_tokens, "tokens")
+        if len(found.tokens) > task.max_tokens:
+            return _too_long(index, len(found.tokens), task.max_tokens, "tokens")
         texts.add(found, task.token_limit)
     return texts
 

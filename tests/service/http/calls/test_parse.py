@@ -248,7 +248,7 @@ def test_a_body_is_an_object(body: bytes) -> None:
             SimilarityRequest,
             {"pairs": [[{"text": "a", "<name>": 1}, {"text": "a"}]]},
             "/pairs/0/0/<name>",
-            "is no field; there are token, text; found 1",
+            "is no field, expected token, text; found 1",
         ),
         (
             SimilarityRequest,

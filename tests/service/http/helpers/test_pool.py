@@ -13,7 +13,7 @@ import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import Call, HelperError, InSlices, Memory, Part
+from elmo_serve.http.helpers.process import Call, HelperError, Memory, ResultSlice, SlicedResult
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
@@ -30,9 +30,9 @@ class Word:
     sentences: list[str]
 
 
-def spell(word: str) -> InSlices:
+def spell(word: str) -> SlicedResult:
     """Return the letters of a word."""
-    return InSlices(Word(len(word), list(word)))
+    return SlicedResult(Word(len(word), list(word)))
 
 
 def letters_of(memory: Bytes, size: int) -> str:
@@ -266,7 +266,7 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
         if place:
             b.clock.advance(30)  # a slow task before it does not raise its time
             b.process.say(0)
-        b.process.say(Part(["progress"]))
+        b.process.say(ResultSlice(["progress"]))
         lost = b.process
         b.clock.advance(WORDS.timeouts.batch)
         assert lost.is_killed

@@ -14,7 +14,7 @@ from elmo_serve.http.helpers.text import (
     Tokenize,
     TokenizedTexts,
     split,
-    tokenize,
+    split_texts,
 )
 from elmo_serve.metrics import Metrics
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT
@@ -27,7 +27,7 @@ def task(*texts: str, tokenizer: str = "ptb", language: str = "en") -> Tokenize:
 
 
 def test_tokens_and_offsets_are_those_of_the_tokenizer() -> None:
-    found = tokenize(task("I can't.", "", "a" * 50))
+    found = split_texts(task("I can't.", "", "a" * 50))
 
     assert isinstance(found, TokenizedTexts)
     assert list(map(orjson.loads, found.sentences)) == [["I", "ca", "n't", "."], [], ["a" * 50]]
@@ -42,23 +42,23 @@ def test_tokens_and_offsets_are_those_of_the_tokenizer() -> None:
 
 
 def test_the_language_chooses_the_rules() -> None:
-    found = tokenize(task("l'eau", tokenizer="moses", language="fr"))
+    found = split_texts(task("l'eau", tokenizer="moses", language="fr"))
 
     assert isinstance(found, TokenizedTexts)
     assert orjson.loads(found.sentences[0]) == ["l'", "eau"]
 
 
 def test_a_text_with_too_many_tokens_is_refused() -> None:
-    assert tokenize(task("a", "a b c d e f")) == TextRefused(
+    assert split_texts(task("a", "a b c d e f")) == TextRefused(
         1, "holds 6 words and at most 5 tokens are allowed", too_long=True
     )
-    assert tokenize(task("((((((")) == TextRefused(
+    assert split_texts(task("((((((")) == TextRefused(
         0, "holds 6 tokens and at most 5 tokens are allowed", too_long=True
     )
 
 
 def test_a_text_that_its_tokenizer_changes_is_refused() -> None:
-    found = tokenize(task("a DOTMULTI b", tokenizer="moses"))
+    found = split_texts(task("a DOTMULTI b", tokenizer="moses"))
 
     assert isinstance(found, TextRefused)
     assert not found.too_long
@@ -66,7 +66,7 @@ def test_a_text_that_its_tokenizer_changes_is_refused() -> None:
 
 
 def test_later_texts_are_counted_on() -> None:
-    found, later = tokenize(task("a", "b")), tokenize(task("c" * 50))
+    found, later = split_texts(task("a", "b")), split_texts(task("c" * 50))
     assert isinstance(found, TokenizedTexts)
     assert isinstance(later, TokenizedTexts)
     found.extend(later)

@@ -100,7 +100,7 @@ def test_no_pairs_have_no_cosines(client: httpx.Client) -> None:
         (
             {"pairs": [], "centered": True},
             "/centered",
-            "is no field; did you mean centred? There are pairs",
+            "is no field, expected pairs",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_tokens_that_are_cut_are_named_and_counted(client: httpx.Client) -> None
         ({"text": "a"}, 422, "/text: must be a list of strings; found 'a'"),
         ({"text": [1]}, 422, "/text/0: must be a string; found 1"),
         ({}, 422, "/text: is required"),
-        ({"text": [], "sentences": []}, 422, "is no field; there are text, tokenizer, model"),
+        ({"text": [], "sentences": []}, 422, "is no field, expected text, tokenizer, model"),
         ({"text": ["a"], "model": "nowhere"}, 404, "No model 'nowhere'"),
         ({"text": ["DOTMULTI"], "tokenizer": "moses"}, 422, "the tokenizer changed 'DOTMULTI'"),
         ({"text": ["a "] * 10_001}, 413, "10001 texts and at most 10000 are allowed"),
