@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +46,8 @@ def patterns() -> Iterator[Pattern]:
                 yield Pattern(where, value(node.args[0], module), method)
                 continue
             found = value(node, module)
-            name = next(name for name, each in module.items() if each is found)
+            # Equal, not the same: `re` keeps a few hundred compiled patterns alone.
+            name = next(k for k, v in module.items() if isinstance(v, re.Pattern) and v == found)
             for method in sorted(used[name]):
                 yield Pattern(where, found.pattern, method, found.flags)
 

@@ -40,6 +40,7 @@ def locked_file(path: Path, seconds: float = SECONDS) -> Iterator[None]:
             by SIGSTOP holds it until it goes on.
         OSError: the file can neither be made nor be written.
     """
+    path.parent.stat()  # filelock would make a folder that is missing
     lock = FileLock(path, mode=0o666, poll_interval=_POLL_SECONDS)
     try:
         _acquire(lock, path, seconds)
