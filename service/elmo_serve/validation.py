@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from elmo_model.errors import SHOWN_CHARACTERS, counted, shown
 from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer
-from elmo_serve.tasks.schema import ALLOWED, TAGS
+from elmo_serve.schema import ALLOWED, TAGS
 
 _MAX_FAULTS: Final = 20
 """Faults that one response lists."""

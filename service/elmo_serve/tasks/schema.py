@@ -1,10 +1,6 @@
-"""A task and its scalar mix as pydantic models: the body of a PUT, of a task file, of a request.
-
-The defaults stand in the descriptions alone, see `http/schemas/embed.py`.
-"""
+"""A task and its scalar mix as pydantic models: the body of a PUT, of a task file, of a request."""
 
 import json
-from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -12,78 +8,20 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
     FiniteFloat,
-    JsonValue,
     Strict,
 )
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic_core import PydanticCustomError
 
 from elmo_model.network.task import TASK_NAME
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
-
-MAX_NAME_CHARACTERS: Final = 256
-"""Longest name of a model that is looked up."""
+from elmo_serve.schema import ALLOWED, ModelName, a_number, optional
 
 MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 
 MOST_LAYERS: Final = 256
 """Longest list of layers or weights that is read. No model has more layers."""
-
-
-def a_number(value: JsonValue) -> JsonValue:
-    """Return a number of a request; anything else is a fault of type `float_type`."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PydanticKnownError("float_type")
-    return value
-
-
-def a_whole_number(value: JsonValue) -> JsonValue:
-    """Return a whole number of a request; anything else is a fault of type `int_type`."""
-    # JSON has one type of numbers: 1.0 is the whole number 1.
-    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        raise PydanticKnownError("int_type")
-    return int(value)  # 1e300 as well, whose fault is then that it is too large
-
-
-ALLOWED: Final = "allowed"
-"""The type of a fault whose message says what is allowed; it follows the place in the body."""
-
-NAME, NUMBER, LIST = "<name>", "<number>", "<list>"
-TAGS: Final = {str: NAME, int: NUMBER, float: NUMBER, list: LIST}
-"""The tags of the branches of a union by the type of their values. Places in a body leave them
-out."""
-
-
-def one_of(
-    expected: str,
-    names: Collection[str] | None = None,
-    tag: Callable[[Any], str | None] = lambda value: TAGS.get(type(value)),
-) -> Discriminator:
-    """Let a union be read as the branch with the tag of the value, whose faults alone are listed.
-
-    `expected` is what is allowed where no branch has that tag, or where a string is none of
-    `names`. `tag` gives other tags than `TAGS`.
-    """
-
-    def found(value: Any) -> str | None:
-        is_other = names is not None and isinstance(value, str) and value not in names
-        return None if is_other else tag(value)
-
-    return Discriminator(
-        found, custom_error_type=ALLOWED, custom_error_message=f"must be {expected}"
-    )
-
-
-def without_default(schema: dict[str, Any]) -> None:
-    """Take the default out of the schema of a field."""
-    schema.pop("default", None)
-
-
-def optional(default: Any, description: str, **rules: Any) -> Any:
-    """Return a field that may be left out; its schema has no `default`."""
-    return Field(default, description=description, json_schema_extra=without_default, **rules)
 
 
 def _as_json(value: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +40,6 @@ Number = Annotated[
 Gamma = Annotated[
     FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(a_number)
 ]
-ModelName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
 Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
 

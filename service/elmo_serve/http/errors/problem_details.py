@@ -36,7 +36,7 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
 )
 from elmo_serve.output import SelectionError
-from elmo_serve.tasks.schema import optional
+from elmo_serve.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
 

@@ -27,7 +27,7 @@ from elmo_serve.http.schemas.text import (
     TokenWarning,
     Vector,
 )
-from elmo_serve.tasks.schema import ALLOWED, LIST, NAME, ModelName, a_whole_number, one_of, optional
+from elmo_serve.schema import ALLOWED, LIST, NAME, ModelName, a_whole_number, one_of, optional
 
 TOKEN_IDS: Final = (
     "holds token ids, and this model has none: its tokens are strings. Send texts, or lists of "

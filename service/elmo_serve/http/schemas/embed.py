@@ -16,19 +16,17 @@ from elmo_serve.http.schemas.text import (
     Vector,
 )
 from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
-from elmo_serve.tasks.schema import (
+from elmo_serve.schema import (
     LIST,
-    MOST_LAYERS,
     NAME,
     NUMBER,
-    Mix,
     ModelName,
-    TaskName,
     a_whole_number,
     one_of,
     optional,
     without_default,
 )
+from elmo_serve.tasks.schema import MOST_LAYERS, Mix, TaskName
 
 _NAMES: Final = ", ".join(map(repr, NAMED))
 

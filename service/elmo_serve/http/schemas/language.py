@@ -14,7 +14,7 @@ from elmo_serve.http.schemas.text import (
     Vector,
 )
 from elmo_serve.output import Direction
-from elmo_serve.tasks.schema import a_whole_number, optional
+from elmo_serve.schema import a_whole_number, optional
 
 MOST_SUBSTITUTES: Final = 1_000
 MOST_POSITIONS: Final = 100

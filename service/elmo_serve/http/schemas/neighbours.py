@@ -15,16 +15,8 @@ from elmo_serve.http.schemas.text import (
     Tokens,
     TokenWarning,
 )
-from elmo_serve.tasks.schema import (
-    NAME,
-    NUMBER,
-    Mix,
-    ModelName,
-    TaskName,
-    a_whole_number,
-    one_of,
-    optional,
-)
+from elmo_serve.schema import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
+from elmo_serve.tasks.schema import Mix, TaskName
 
 DEFAULT_COUNT: Final = 10
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from elmo_serve.http.schemas.text import Int64, Vector
-from elmo_serve.tasks.schema import without_default
+from elmo_serve.schema import without_default
 
 
 class LimitsResponse(BaseModel):

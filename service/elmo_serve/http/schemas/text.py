@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema
 
-from elmo_serve.tasks.schema import ModelName, optional
+from elmo_serve.schema import ModelName, optional
 
 Vector = list[float]
 # Generated clients read an integer without a format into 32 bits.
