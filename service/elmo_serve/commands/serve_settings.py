@@ -21,7 +21,7 @@ from elmo_serve.models.fetching import locate
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import allowed, default, from_strings
-from elmo_serve.tasks.folder import open_folder
+from elmo_serve.tasks.opening import open_folder
 from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"

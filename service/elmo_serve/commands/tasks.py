@@ -38,14 +38,15 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
       $ elmo tasks srl-model.tar.gz --json
     """
     from elmo_model.models.opening import open_model
-    from elmo_serve.tasks.folder import keep_tasks
+    from elmo_serve.tasks.file import TaskOwner
+    from elmo_serve.tasks.opening import keep_tasks
 
     elmo = open_model(resolve_model(source))
     found, origin = elmo.tasks, elmo.origin
     if not found:
         fail(f"{source}: holds no trained mixes", code=1)
-    layers = elmo.config.layers
-    files = keep_tasks(found, folder, layers, origin.name, origin.revision, force=force)
+    owner = TaskOwner(elmo.config.layers, origin.name, origin.name, origin.revision)
+    files = keep_tasks(found, folder, owner, force=force)
     if as_json:
         model = {"model": origin.name, "revision": origin.revision}
         members = [

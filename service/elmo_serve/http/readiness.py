@@ -3,12 +3,17 @@
 import asyncio
 import importlib.metadata
 import logging
+from collections.abc import Awaitable
 from typing import Final
 
+from elmo_serve.errors import Unavailable
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.user_indexes import UserIndexes
-from elmo_serve.settings import Settings, SettingsError
+from elmo_serve.settings import Settings, SettingsError, variable
+from elmo_serve.tasks.folder import TaskFolder
+from elmo_serve.tasks.opening import open_tasks
+from elmo_serve.tasks.thread import TaskThread
 
 VERSION: Final = importlib.metadata.version("elmo-serve")
 
@@ -29,6 +34,7 @@ class Readiness:
         settings: Settings,
         models: ServedModels,
         indexes: UserIndexes,
+        task_thread: TaskThread,
         metrics: Metrics,
     ) -> None:
         self.opened = asyncio.Event()
@@ -37,6 +43,7 @@ class Readiness:
         self._settings = settings
         self._models = models
         self._indexes = indexes
+        self._task_thread = task_thread
         self._metrics = metrics
         self._late: set[asyncio.Task[None]] = set()  # that wait for models which failed at first
 
@@ -59,7 +66,8 @@ class Readiness:
         """Wait until each model is loaded or has failed; set `failed` when all have failed."""
         models = self._models
         try:
-            await asyncio.gather(*map(self._open, models))
+            tasks = asyncio.create_task(self._open_tasks())
+            await asyncio.gather(tasks, *(self._open(model, tasks) for model in models))
             if all(model.fault is None for model in models):
                 self._indexes.check({model.name: model.info.revision for model in models})
             if self._settings.index:
@@ -82,23 +90,30 @@ class Readiness:
         for task in self._late:
             task.cancel()
 
-    async def _open(self, served: ServedModel) -> None:
-        is_first = served is self._models.first
-        await served.open(self._settings.tasks, self._models.notices, is_first=is_first)
+    async def _open_tasks(self) -> TaskFolder:
+        """Read the task folder, and watch it from then on. Raises SettingsError."""
+        try:
+            folder = await self._task_thread.run(open_tasks, self._settings.tasks)
+        except Unavailable:
+            place = self._settings.tasks or "the default folder"
+            raise SettingsError(f"{variable('tasks')}: {place} does not answer") from None
+        self._task_thread.watch(folder.refresh)
+        return folder
+
+    async def _open(self, served: ServedModel, tasks: Awaitable[TaskFolder]) -> None:
+        await served.open(tasks)
         if served.fault is None:
+            served.tasks.add(served.owner)
             if not self._settings.index:  # whose models are known once all are loaded
                 self._announce(served)
         elif len(self._models) > 1:
             _log.error("model %s is not served: %s", served.name, served.fault)
-            self._late.add(asyncio.create_task(self._open_late(served)))
+            self._late.add(asyncio.create_task(self._open_late(served, tasks)))
 
-    async def _open_late(self, served: ServedModel) -> None:
+    async def _open_late(self, served: ServedModel, tasks: Awaitable[TaskFolder]) -> None:
         """Serve a model that failed at first: its GPU, for one, may be free later."""
         await served.pool.wait_until_ready()
-        try:
-            await self._open(served)
-        except SettingsError as error:
-            _log.error("model %s is not served: %s", served.name, error)
+        await self._open(served, tasks)
 
     def _announce(self, served: ServedModel) -> None:
         if served.fault is not None:

@@ -1,9 +1,8 @@
 """The models of one server, looked up by name."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Literal
 
 from elmo_model.errors import shown
@@ -17,8 +16,7 @@ from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks.file import TaskOwner
-from elmo_serve.tasks.folder import in_folder_thread, open_registry
-from elmo_serve.tasks.registry import Notices, TaskRegistry
+from elmo_serve.tasks.folder import TaskFolder
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.messages import ModelInfo
 
@@ -43,13 +41,16 @@ class ServedModel:
     `fault` says why it could not be loaded; it is tried again now and then.
     """
 
-    def __init__(self, name: str, engine: Engine, index: ModelIndex) -> None:
+    def __init__(
+        self, name: str, engine: Engine, index: ModelIndex, *, is_first: bool = True
+    ) -> None:
         self.name = name
         self.pool = engine.pool_of(name)
         self.index = index
         self.fault: str | None = None
         self._engine = engine
-        self._tasks: TaskRegistry | None = None
+        self._is_first = is_first
+        self._tasks: TaskFolder | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -66,11 +67,17 @@ class ServedModel:
         return self.info.centre
 
     @property
-    def tasks(self) -> TaskRegistry:
-        """The tasks of the model; raises Unavailable while it is not loaded."""
+    def tasks(self) -> TaskFolder:
+        """The tasks of the server; raises Unavailable while the model is not loaded."""
         if self._tasks is None:
             raise self.unavailable()
         return self._tasks
+
+    @property
+    def owner(self) -> TaskOwner:
+        """The model as the owner of tasks; raises Unavailable while it is not loaded."""
+        info = self.info
+        return TaskOwner(info.layers, self.name, info.name, info.revision, self._is_first)
 
     @property
     def state(self) -> ModelState:
@@ -113,30 +120,23 @@ class ServedModel:
         Raises SelectionError for layers or a mix of another model, UnknownTask.
         """
         if asked.task is not None:
-            return mixture(self.tasks.get(asked.task), self.info.layers)
+            return mixture(self.tasks.get(asked.task, self.owner), self.info.layers)
         if asked.mix is not None:
             return mixture(asked.mix, self.info.layers)
         return select(asked.layers, self.info.layers)
 
-    async def open(self, folder: Path | None, notices: Notices, *, is_first: bool) -> None:
-        """Wait for the first worker, then read the tasks.
+    async def open(self, tasks: Awaitable[TaskFolder]) -> None:
+        """Wait for the first worker, then for the tasks of the server.
 
-        Sets `fault` when no worker can be started. Raises SettingsError when `folder`, which the
-        settings name, cannot be used. `notices` are those of all models.
+        Sets `fault` when no worker can be started. Raises what `tasks` raises.
         """
         self.fault = await self.pool.wait_for_start()
         if self.fault is None:
-            info = self.info
-            owner = TaskOwner(info.layers, self.name, info.name, info.revision, is_first)
-            registry = await in_folder_thread(open_registry, folder, owner, notices=notices)
-            self._tasks = registry
-            registry.watch()
+            self._tasks = await tasks
 
     def close(self) -> None:
-        """End the watch over the tasks, and the work for the index."""
+        """End the work for the index."""
         self.index.close()
-        if self._tasks is not None:
-            self._tasks.close()
 
     def unavailable(self, reason: str | None = None) -> Unavailable:
         """Return the error of a request to the model: `reason`, or else `public_reason`."""
@@ -148,12 +148,10 @@ class ServedModel:
 class ServedModels:
     """All models of a server, in the order of the settings.
 
-    `notices` are those of their task registries, which share a folder. `limits` are those of a
-    request, whose `token_limits` follow from the models.
+    `limits` are those of a request, whose `token_limits` follow from the models.
     """
 
     def __init__(self, models: Iterable[ServedModel], limits: RequestLimits) -> None:
-        self.notices = Notices()
         self._limits = limits
         self._are_limits_final = False
         self._models = tuple(models)

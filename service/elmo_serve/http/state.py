@@ -15,6 +15,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
+from elmo_serve.tasks.thread import TaskThread
 
 if TYPE_CHECKING:  # an extra
     from elmo_serve.tracing.tracer import Tracer
@@ -33,6 +34,7 @@ class Server:
     engine: Engine
     models: ServedModels
     readiness: Readiness
+    task_thread: TaskThread
     helpers: Helpers
     load_shedder: LoadShedder
     bodies: ByteBudget
@@ -54,6 +56,7 @@ class Server:
     async def close(self) -> None:
         """End the processes and the watch over the tasks; send the last spans."""
         self.readiness.close()
+        self.task_thread.close()
         for model in self.models:
             model.close()
         pools = (self.engine, self.helpers)

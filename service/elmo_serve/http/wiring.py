@@ -20,6 +20,7 @@ from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
+from elmo_serve.tasks.thread import TaskThread
 from elmo_serve.tracing import start_tracer
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
@@ -70,6 +71,7 @@ def _server(
 ) -> Server:
     """Return a server before an engine, whose vectors lie in `segments`."""
     indexes = UserIndexes(settings.index)
+    first, *others = settings.specs
     models = [
         ServedModel(
             spec.name,
@@ -79,17 +81,19 @@ def _server(
                 settings.cache,
                 indexes,
             ),
+            is_first=spec is first,
         )
-        for spec in settings.specs
+        for spec in (first, *others)
     ]
     limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
-    served = ServedModels(models, limits)
+    served, task_thread = ServedModels(models, limits), TaskThread()
     server = Server(
         settings=settings,
         metrics=metrics,
         engine=engine,
         models=served,
-        readiness=Readiness(settings, served, indexes, metrics),
+        readiness=Readiness(settings, served, indexes, task_thread, metrics),
+        task_thread=task_thread,
         helpers=Helpers.of(segments, metrics, cores),
         load_shedder=LoadShedder(
             engine,

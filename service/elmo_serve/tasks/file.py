@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from elmo_model.errors import shown
 from elmo_model.network.task import Task
-from elmo_serve.errors import Conflict, FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
+from elmo_serve.errors import (
+    Conflict,
+    FieldError,
+    InvalidRequest,
+    MalformedBody,
+    TooLarge,
+    UnknownTask,
+    pointer,
+)
 from elmo_serve.output import mix_faults
 from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
@@ -21,7 +29,7 @@ of PUT are refused. Raising it lets a PUT hold up the event loop, which parses i
 
 @dataclass(frozen=True, slots=True)
 class TaskOwner:
-    """The model whose tasks a registry holds.
+    """The model that tasks are for.
 
     `layers` is its number of layers (L + 1), `name` its name in the server and `own_name` the one
     in its checkpoint: task files say one of them. An empty `name` owns the files of every model, an
@@ -46,13 +54,36 @@ class TaskOwner:
         return model.casefold() in (self.name.casefold(), self.own_name.casefold())
 
 
-class ForeignTaskError(ValueError):
-    """A task file belongs to another model, `model`; None for the first one."""
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """A task file as it was read: its members, or the `fault` for which every model leaves it out.
 
-    def __init__(self, model: str | None) -> None:
-        owner = "the first model of the server" if model is None else f"model {shown(model)}"
-        super().__init__(f"it belongs to {owner}")
-        self.model = model
+    `stamp` is the identity, size and times of the file; empty: it is read again.
+    """
+
+    stamp: tuple[int, ...]
+    body: TaskBody | None
+    fault: str = ""
+
+    def owned_by(self, owner: TaskOwner) -> bool:
+        """Tell whether the file belongs to a model; one that cannot be read belongs to all."""
+        return self.body is None or owner.owns(self.body.model, self.body.revision)
+
+    def task(self, name: str, owner: TaskOwner) -> Task:
+        """Return the task of a model.
+
+        Raises UnknownTask where it is none, and Conflict for one of another revision.
+        """
+        body = self.body
+        if body is None:
+            raise UnknownTask(f"its file is left out: {self.fault}")
+        if not self.owned_by(owner):
+            other = "the first model" if body.model is None else f"model {shown(body.model)}"
+            raise UnknownTask(f"it belongs to {other}")
+        refuse_other_revision(name, body.revision, owner)
+        if faults := mix_faults(body.weights, body.gamma, owner.layers):
+            raise UnknownTask(f"its file is left out: {faults[0].detail}")
+        return Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
 
 
 def members(task: Task, owner: TaskOwner) -> dict[str, Any]:
@@ -62,18 +93,37 @@ def members(task: Task, owner: TaskOwner) -> dict[str, Any]:
 
 
 def encode(task: Task, owner: TaskOwner, fit: Mapping[str, Any] | None = None) -> bytes:
-    """Return the content of a task's file. `fit` says what the weights were learned from."""
+    """Return the content of a task's file. `fit` says what the weights were learned from.
+
+    Raises InvalidRequest, which lists each fault, for a task that no model or not this one can
+    have, and TooLarge for a file that would not be read.
+    """
     found = members(task, owner) if owner.name else asdict(task)
     if fit is not None:
         found["fit"] = fit
-    return json.dumps(found, indent=2).encode() + b"\n"
+    data = json.dumps(found, indent=2).encode() + b"\n"
+    if len(data) > MAX_FILE_BYTES:
+        raise TooLarge(
+            f"Task {shown(task.name)} takes {len(data)} bytes in its file, and at most "
+            f"{MAX_FILE_BYTES} are allowed: put less into fit."
+        )
+    try:
+        body = validated(TaskBody, data)
+        faults = mix_faults(body.weights, body.gamma, owner.layers)
+    except InvalidRequest as error:
+        faults = list(error.errors)
+    except MalformedBody:  # a lone surrogate, which JSON text cannot hold
+        faults = [FieldError(pointer("description"), "holds a lone surrogate")]
+    if faults:
+        detail = "; ".join(fault.detail for fault in faults)
+        raise InvalidRequest(f"Task {shown(task.name)}: {detail}", errors=faults)
+    return data
 
 
-def load(path: Path, name: str, owner: TaskOwner) -> Task:
-    """Read the file of the task `name`, for the model `owner`.
+def load(path: Path, name: str) -> TaskBody:
+    """Read the file of the task `name`.
 
-    Raises OSError; ForeignTaskError for a task of another model; Conflict for one of another
-    revision; InvalidRequest or ValueError where it is no such task.
+    Raises OSError; InvalidRequest or ValueError where it is no such task of any model.
     """
     # O_NONBLOCK: a pipe in place of the file must not hold the caller until somebody writes to it.
     with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as file:
@@ -81,30 +131,14 @@ def load(path: Path, name: str, owner: TaskOwner) -> Task:
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
     try:
-        body = _parse(data, owner)
+        body = validated(TaskBody, data)
     except MalformedBody as error:
         raise ValueError(error.detail.replace("The body", "it", 1)) from None
     # A file that was copied or renamed by hand holds a task of another name.
     found = shown(body.name) if "name" in body.model_fields_set else "nothing"
     if found != shown(name):
         raise ValueError(f"/name: must be {shown(name)} as in the file's name; found {found}")
-    return Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
-
-
-def check(data: bytes, name: str, owner: TaskOwner) -> None:
-    """Raise InvalidRequest, which lists each fault, or TooLarge for a file that `load` refuses."""
-    if len(data) > MAX_FILE_BYTES:
-        raise TooLarge(
-            f"Task {shown(name)} takes {len(data)} bytes in its file, and at most {MAX_FILE_BYTES} "
-            "are allowed: put less into fit."
-        )
-    try:
-        _parse(data, owner)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"Task {shown(name)}: {error.detail}", errors=error.errors) from None
-    except MalformedBody:  # the one way to make `encode` write what is not JSON
-        fault = FieldError(pointer("description"), "holds a lone surrogate")
-        raise InvalidRequest(f"Task {shown(name)}: {fault.detail}", errors=[fault]) from None
+    return body
 
 
 def refuse_other_revision(name: str, revision: str | None, owner: TaskOwner) -> None:
@@ -115,14 +149,3 @@ def refuse_other_revision(name: str, revision: str | None, owner: TaskOwner) -> 
             f"which has revision {owner.revision} here"
         )
         raise Conflict(detail, errors=[FieldError(pointer("revision"), detail)])
-
-
-def _parse(data: bytes, owner: TaskOwner) -> TaskBody:
-    """Read a task by the rules of a PUT. Raises as `load` does."""
-    body = validated(TaskBody, data)
-    if not owner.owns(body.model, body.revision):
-        raise ForeignTaskError(body.model)
-    refuse_other_revision(body.name or "", body.revision, owner)
-    if faults := mix_faults(body.weights, body.gamma, owner.layers):
-        raise InvalidRequest("; ".join(fault.detail for fault in faults), errors=faults)
-    return body

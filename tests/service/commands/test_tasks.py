@@ -8,7 +8,7 @@ from pathlib import Path
 from elmo_model.models.opening import open_model
 from elmo_model.network.task import Task
 from elmo_serve.tasks.file import TaskOwner
-from elmo_serve.tasks.registry import TaskRegistry
+from elmo_serve.tasks.folder import TaskFolder
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -21,7 +21,7 @@ def test_trained_mixes_become_task_files(tmp_path: Path) -> None:
     written = [elmo("tasks", source, folder) for source in (module, native)]
 
     assert [each.stdout for each in written] == [f"Wrote {folder / 'elmo.json'}\n"] * 2
-    (task,) = TaskRegistry(folder, TaskOwner(3)).list()
+    (task,) = TaskFolder(folder).list(TaskOwner(3))
     assert (task,) == open_model(native).tasks
 
 
@@ -48,7 +48,7 @@ def test_json_names_the_files_and_what_they_hold(tmp_path: Path) -> None:
 def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> None:
     module, folder = SMALL.parents[1] / "tensorflow" / "tf_hub", tmp_path
     mine = Task("elmo", (1.0, 2.0, 3.0))
-    TaskRegistry(folder, TaskOwner(3)).put(mine)
+    TaskFolder(folder).put([mine], TaskOwner(3))
 
     refused = elmo("tasks", module, folder)
 
@@ -56,9 +56,9 @@ def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> Non
     assert refused.stderr.splitlines()[-1] == (
         f"elmo: {folder / 'elmo.json'} exists; --force replaces it"
     )
-    assert TaskRegistry(folder, TaskOwner(3)).list() == (mine,)
+    assert TaskFolder(folder).list(TaskOwner(3)) == (mine,)
     assert elmo("tasks", module, folder, "--force").exit_code == 0
-    assert TaskRegistry(folder, TaskOwner(3)).list() != (mine,)
+    assert TaskFolder(folder).list(TaskOwner(3)) != (mine,)
 
 
 def test_a_model_without_mixes_has_no_tasks_to_write(published: Path, tmp_path: Path) -> None:

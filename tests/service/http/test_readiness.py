@@ -56,7 +56,7 @@ async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> Non
 
     assert server.readiness.public_reason is None
     assert server.models.first.info.name == "fake"
-    assert server.models.first.tasks.list() == ()
+    assert server.models.first.tasks.list(server.models.first.owner) == ()
     assert not server.readiness.failed.is_set()
     await server.close()
 

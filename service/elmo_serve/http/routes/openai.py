@@ -110,9 +110,12 @@ def _chosen(server: Server, name: str | None) -> tuple[ServedModel, Output, str]
         if not of_model or not task:
             raise
         model = server.models.get(of_model)
-    layers, known = model.info.layers, f"{model.name}{TASK_SEPARATOR}{task}"
-    output = mixture(model.tasks.get(task), layers) if task else select("average", layers)
-    return model, replace(output, pooling="mean", normalize=True), known if task else model.name
+    layers, known = model.info.layers, model.name
+    output = select("average", layers)
+    if task:
+        known = f"{model.name}{TASK_SEPARATOR}{task}"
+        output = mixture(model.tasks.get(task, model.owner), layers)
+    return model, replace(output, pooling="mean", normalize=True), known
 
 
 def _names(server: Server) -> list[str]:
@@ -120,7 +123,8 @@ def _names(server: Server) -> list[str]:
     for model in server.models:
         names.append(model.name)
         if model.state in ("ready", "down"):
-            names += [f"{model.name}{TASK_SEPARATOR}{task.name}" for task in model.tasks.list()]
+            tasks = model.tasks.list(model.owner)
+            names += [f"{model.name}{TASK_SEPARATOR}{task.name}" for task in tasks]
     return names
 
 

@@ -24,7 +24,6 @@ from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, document
 from elmo_serve.http.routes.parameters import Model, TheServer
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, members, refuse_other_revision
-from elmo_serve.tasks.folder import in_folder_thread
 from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
 
@@ -46,8 +45,9 @@ _BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schem
 )
 async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     """Return all registered tasks of a model in the order of their names."""
-    tasks = server.models.get(model).tasks
-    return TaskList(tasks=[_answer(task, tasks.owner) for task in tasks.list()])
+    served = server.models.get(model)
+    tasks = served.tasks.list(served.owner)
+    return TaskList(tasks=[_answer(task, served.owner) for task in tasks])
 
 
 @router.get(
@@ -58,8 +58,8 @@ async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
 )
 async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskResponse:
     """Return one task. 409: it is for another revision of the model."""
-    tasks = server.models.get(model).tasks
-    return _answer(tasks.get(name), tasks.owner)
+    served = server.models.get(model)
+    return _answer(served.tasks.get(name, served.owner), served.owner)
 
 
 @router.put(
@@ -93,12 +93,12 @@ async def put_task(
     if body.model is not None and server.models.get(body.model) is not served:
         detail = f"the body names {shown(body.model)} and the query {shown(model)}"
         raise Conflict(f"/model: {detail}", errors=[FieldError(pointer("model"), detail)])
-    tasks = served.tasks
-    refuse_other_revision(name, body.revision, tasks.owner)
+    owner = served.owner
+    refuse_other_revision(name, body.revision, owner)
     task = Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
-    created = await in_folder_thread(tasks.put, task, body.fit)
+    created = await server.task_thread.run(served.tasks.put, [task], owner, body.fit)
     response.status_code = 201 if created else 200
-    return _answer(task, tasks.owner)
+    return _answer(task, owner)
 
 
 @router.delete(
@@ -111,7 +111,8 @@ async def put_task(
 )
 async def delete_task(name: Name, server: TheServer, model: Model = None) -> None:
     """Delete a task."""
-    await in_folder_thread(server.models.get(model).tasks.delete, name)
+    served = server.models.get(model)
+    await server.task_thread.run(served.tasks.delete, name, served.owner)
 
 
 def check_name(name: str) -> None:
