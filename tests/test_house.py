@@ -227,7 +227,6 @@ def _reads_environment(module: str) -> bool:
 CIRCLES_TO_GO = {
     frozenset({"elmo_model.tasks.comparison", "elmo_model.tasks.report"}),
     frozenset({"elmo_serve.commands.embed", "elmo_serve.commands.embed_run"}),
-    frozenset({"elmo_serve.tasks", "elmo_serve.validation"}),
 }
 """Circles that were there when the rule was made. None may be added; a mended one leaves."""
 
