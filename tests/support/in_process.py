@@ -126,7 +126,7 @@ async def in_process(
     )
     worker = GatedWorker(is_open=is_open)
     if has_model:
-        names = ("softmax", "warm_start", "softmax_words")
+        names = ("softmax", "softmax_words")
         asked = {name: value for name in names if (value := getattr(given, name)) is not None}
         worker = ModelWorker(Path(given.model), **asked)
     server = assemble(

@@ -177,8 +177,6 @@ def write(elmo: Elmo, folder: str | Path) -> None:
             f"{folder}: the alphabet is of kind {alphabet.to_dict()['kind']!r}, and {NAME} files "
             f"hold UTF-8 bytes or a vocabulary; name a .safetensors file in place of a folder"
         )
-    if config.warm_start:
-        raise CheckpointError(f"{folder}: {NAME} files hold no warm start, expected a zero state")
     if config.lstm.forget_bias != layout.FORGET_BIAS:
         raise CheckpointError(
             f"{folder}: lstm.forget_bias is {config.lstm.forget_bias}, "

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from elmo_model.errors import shown
 from elmo_model.inference.cache import WordCache
-from elmo_model.inference.choice import fastest, furthest, sample
+from elmo_model.inference.closeness import furthest, sample
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import Precision, precision_of
 from elmo_model.inference.run import BLOCK_STEPS, BatchRun, InferenceBiLM
@@ -40,11 +39,11 @@ class Encoder:
     `Encoder.of` builds one. It owns the packed weights, the caches and the threads, and always
     computes in inference mode. Thread-safe. The parts are:
 
-    precision: the one it computes in, also where it was chosen.
+    precision: the one it computes in.
     words: the token embedder behind a cache of word vectors.
     bilm: the biLM with fast products, and the cache of the first layer's input products.
     opening: the state, one row, in which each direction is at the first word of a sentence.
-    start: the state, one row, in which each direction is before the boundary: zeros, or a warm one.
+    start: zeros, one row: the state of each direction before the boundary.
     alignment: the product with the matrix (2P, 2P) of an aligned model.
     """
 
@@ -72,10 +71,8 @@ class Encoder:
         """Return an encoder for a network, on the device of the network, which stays as it is.
 
         The products of the biLM have 16-bit factors with `precision` "bfloat16" or "float16" and
-        8-bit factors with "int8"; the rest stays float32. "auto" builds and times an encoder in
-        each precision and keeps the fastest that is close to float32. `token_cache_size` words
-        keep their vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent
-        words.
+        8-bit factors with "int8"; the rest stays float32. `token_cache_size` words keep their
+        vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent words.
         `threads` is the number of torch threads for the biLM on a CPU, by default that of the
         calling thread. `owns_process` is for a process that does nothing besides, see
         `ParallelDirections`.
@@ -88,41 +85,29 @@ class Encoder:
         Raises ValueError for an unknown precision, for a weight that float16 cannot hold, and for
         int8 without an exact product, or too far from float32 on a processor without VNNI.
         """
-        choice = precision_of(precision)
+        form = precision_of(precision)
         directions = ParallelDirections(threads, owns_process=owns_process)
-        build = partial(cls._build, elmo, token_cache_size, gate_cache_bytes, directions)
-        return fastest(build) if choice == "auto" else build(choice)
-
-    @classmethod
-    def _build(
-        cls,
-        elmo: Elmo,
-        token_cache_size: int,
-        gate_cache_bytes: int,
-        directions: ParallelDirections,
-        precision: Precision,
-    ) -> "Encoder":
         with inference(next(elmo.parameters()).device):
             words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size, directions)
-            bilm = InferenceBiLM(elmo.bilm, precision, directions, gate_cache_bytes)
+            bilm = InferenceBiLM(elmo.bilm, form, directions, gate_cache_bytes)
             boundaries = _boundaries(words, elmo.alphabet)
             alignment = None
             if elmo.alignment is not None:
                 alignment = ExactLinear(elmo.alignment, None, directions)
-            start = elmo.start or State.zero(elmo.config.lstm, boundaries.vectors, 1)
+            start = State.zero(elmo.config.lstm, boundaries.vectors, 1)
             opening = _opening(bilm, boundaries, start)
         encoder = cls(
             elmo.config,
             elmo.alphabet,
             elmo.origin,
-            precision,
+            form,
             words,
             bilm,
             opening,
             start,
             alignment,
         )
-        if precision == "int8" and not has_eight_bits():
+        if form == "int8" and not has_eight_bits():
             _refuse_inexact(encoder, elmo)
         return encoder
 

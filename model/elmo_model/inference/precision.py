@@ -9,8 +9,6 @@ from typing import Literal
 from elmo_model.errors import OptionError, shown
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
-Choice = Literal["float32", "bfloat16", "float16", "int8", "auto"]
-"""A precision, or `auto`: the fastest one that is close to float32, chosen by trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +35,10 @@ FORMATS: dict[Precision, Format] = {
 
 PRECISIONS: tuple[Precision, ...] = tuple(FORMATS)
 
-CHOICES: tuple[Choice, ...] = (*PRECISIONS, "auto")
 
-
-def precision_of(name: str) -> Choice:
+def precision_of(name: str) -> Precision:
     """Return the precision of this name. Raises OptionError, with the names, for an unknown one."""
-    for choice in CHOICES:
-        if choice == name:
-            return choice
-    raise OptionError(f"precision is {shown(name)}, expected one of {', '.join(CHOICES)}")
+    for precision in PRECISIONS:
+        if precision == name:
+            return precision
+    raise OptionError(f"precision is {shown(name)}, expected one of {', '.join(PRECISIONS)}")

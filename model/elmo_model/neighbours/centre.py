@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmo_model.text.batches import by_length
 
 if TYPE_CHECKING:  # the server imports this module without torch
-    from elmo_model.inference.choice import Network
+    from elmo_model.inference.closeness import Network
 
 TEXT: Final = "english"
 """The name of the text: every model is centred with it, in whatever language it was trained."""

@@ -110,14 +110,12 @@ class ElmoConfig:
 
     The token encoder is a character CNN, a table of words, or both; with both, the projection of
     `words` is used. With `aligned` a matrix maps mixed vectors to a space that languages share.
-    With `warm_start` every sentence starts from a constant state, otherwise from zeros.
     """
 
     char_cnn: CharCNNConfig | None
     lstm: LSTMConfig
     words: WordsConfig | None = None
     aligned: Flag = False
-    warm_start: Flag = False
 
     def __post_init__(self) -> None:
         cnn, words, width = self.char_cnn, self.words, self.lstm.projection

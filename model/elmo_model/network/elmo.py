@@ -31,9 +31,6 @@ class Elmo(nn.Module):
     mixes that came with the checkpoint.
     """
 
-    start_h: Tensor | None
-    start_c: Tensor | None
-
     def __init__(
         self,
         config: ElmoConfig,
@@ -53,16 +50,6 @@ class Elmo(nn.Module):
         width = config.dimension
         # (2P, 2P), fitted after training: `Encoder.align` multiplies mixed vectors by it
         self.alignment = nn.Parameter(torch.empty(width, width)) if config.aligned else None
-        start = State.zero(config.lstm, torch.empty(0), 1) if config.warm_start else None
-        self.register_buffer("start_h", None if start is None else start.h)
-        self.register_buffer("start_c", None if start is None else start.c)
-
-    @property
-    def start(self) -> State | None:
-        """The state, one row, in which every sentence starts; None for zeros."""
-        if self.start_h is None or self.start_c is None:
-            return None
-        return State(self.start_h, self.start_c)
 
     def forward(
         self, sentences: Sequence[Sequence[str]], state: State | None = None
@@ -71,20 +58,18 @@ class Elmo(nn.Module):
 
         An empty sentence is its two boundary tokens; an empty token is a token. `state` belongs to
         places in the batch, not to sentences: row r is for the r-th sentence given. Without one
-        every sentence has the start state.
+        every sentence starts from zeros.
         """
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
         lengths = tuple(len(sentence) + 2 for sentence in sentences)
-        if state is None and self.start is not None:
-            state = self.start.repeat(len(lengths))
         layers, after = self.bilm(self.token_embedder(words), lengths, state)
         return Representations(layers, lengths, bounded=True), after
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries.
 
-        Every sentence has the start state and no dropout is applied, so its vectors depend on that
+        Every sentence starts from zeros and no dropout is applied, so its vectors depend on that
         sentence alone. Computed in inference mode: the vectors have no gradients.
         """
         training = self.training

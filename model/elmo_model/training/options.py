@@ -176,8 +176,6 @@ def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
     """
     if elmo.config.char_cnn is None or not isinstance(elmo.alphabet, Utf8Alphabet):
         fault = "has a lexicon of its own"
-    elif elmo.config.warm_start:
-        fault = "has a warm start"
     elif elmo.config.aligned:
         fault = "is aligned to another language"
     elif elmo.config.lstm.forget_bias != FORGET_BIAS:

@@ -44,13 +44,6 @@ _FILE_ENDINGS: Final = (
 @click.option(
     "--softmax-words", type=click.IntRange(min=3), help="Keep its first words. Default: all."
 )
-@click.option(
-    "--warm-start",
-    type=click.Path(path_type=Path),
-    metavar="TEXT",
-    help="Start every sentence from the state after this text, one tokenised sentence a line, "
-    "which is read four times.",
-)
 @click.option("--force", is_flag=True, help="Replace a checkpoint at DESTINATION.")
 def convert(
     source: str,
@@ -59,7 +52,6 @@ def convert(
     dtype: str,
     softmax: str,
     softmax_words: int | None,
-    warm_start: Path | None,
     force: bool,
 ) -> None:
     """Write a model in another format.
@@ -82,8 +74,6 @@ def convert(
         fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
     if dtype != "float32" and not native:
         fail(f"--dtype: a pair holds float32; only {_NATIVE} holds {dtype}", code=2)
-    if warm_start is not None and not native:
-        fail(f"--warm-start: a pair keeps no state; only {_NATIVE} keeps one", code=2)
     if softmax == "none":
         refuse_given("has no effect: --softmax none leaves the softmax out", "softmax_words")
     if refusal := _refusal(destination, native, force):
@@ -101,8 +91,6 @@ def convert(
             owner = source if stored is None else "a pair"
             idle = ("softmax",) if softmax == "int8" else ()
             refuse_given(f"has no effect: {owner} has no softmax", "softmax_words", *idle)
-        if warm_start is not None:
-            elmo = conversion.warmed(elmo, warm_start)
         if name is not None:
             elmo.origin = dataclasses.replace(elmo.origin, name=name)
         kept = stored.read() if stored is not None and native else None

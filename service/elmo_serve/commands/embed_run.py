@@ -29,7 +29,6 @@ from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
 from elmo_serve.files.outputs.proteins import SEQVEC_ENDINGS, seqvec_layout
 from elmo_serve.files.proteins import Records
-from elmo_serve.files.resume import begun
 from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import Source
@@ -151,9 +150,6 @@ def _to_folder(options: Options) -> Report:
 
 def _embed_options(options: Options, form: str) -> EmbedOptions:
     """Return the options of the run; a published model and word vectors are fetched."""
-    precision = options.precision
-    if precision == "auto":  # a run that continues keeps the choice
-        precision = begun(Path(options.output)).get("precision", precision)
     flags = options.forget_sentences or options.use_sentence_keys
     if flags and form != "allennlp":
         fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {form}", code=2)
@@ -170,7 +166,7 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         server=options.server,
         api_key=options.api_key,
         device=options.device,
-        precision=precision,
+        precision=options.precision,
         word_vectors=words,
         normalize=options.normalize,
         input_format=options.input_format,

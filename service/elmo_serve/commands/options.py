@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from elmo_model.inference.precision import CHOICES
+from elmo_model.inference.precision import PRECISIONS
 from elmo_model.text.tokenizers import TOKENIZERS, raw_note
 from elmo_serve.commands.terminal import fail, tell
 from elmo_serve.files.inputs import TABLES, input_format
@@ -159,10 +159,10 @@ def precision_option(text: str = "Precision of the weights.") -> Callable[[Comma
     """Add --precision (`precision`)."""
     return click.option(
         "--precision",
-        type=click.Choice(CHOICES),
+        type=click.Choice(PRECISIONS),
         default="float32",
         show_default=True,
-        help=f"{text} int8: on a CPU. auto: the fastest, by trial, that is close to float32.",
+        help=f"{text} int8: on a CPU.",
     )
 
 

@@ -40,17 +40,6 @@ MANIFEST: Final = "_manifest.json"
 """Readers of a folder of Parquet leave out names that begin so: pyarrow, Spark, Dask."""
 
 
-def begun(output: Path) -> Mapping[str, Any]:
-    """Return the run that OUTPUT, a file or a folder, was begun with; empty for none."""
-    manifest, journal = output / MANIFEST, _names(output)[1]
-    try:
-        if manifest.is_file():
-            return dict(_manifest(manifest.read_bytes(), manifest)["run"])
-        return _journal(journal)[0]["run"] if journal.is_file() else {}
-    except FileError:  # of somebody else, which the run refuses with its reason
-        return {}
-
-
 class _OtherRunError(FileError):
     """A whole part of elmo embed that this run cannot continue; `--force` discards it."""
 

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from elmo_model.errors import OptionError
-from elmo_model.inference.precision import CHOICES, Choice, precision_of
+from elmo_model.inference.precision import PRECISIONS, Precision, precision_of
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.settings import api_keys as key_file
 from elmo_serve.settings import model_specs
@@ -99,11 +99,6 @@ class Settings(BaseModel):
         description="Words of a softmax that are used, the first and most frequent ones; unset: "
         "all of them.",
     )
-    warm_start: _ExistingFile = Field(
-        None,
-        description="Text, one tokenised sentence a line, read four times, after whose state every "
-        "sentence starts; unset: zeros, or the state that is kept with the model.",
-    )
     index: tuple[Path, ...] = Field(
         (),
         description="Folder that `elmo index` has written, in whose text POST /neighbours looks "
@@ -123,9 +118,10 @@ class Settings(BaseModel):
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
         "int8: on a CPU; without VNNI where each layer's cosine with float32 is at least 0.999. "
-        "auto: the fastest with a cosine of 0.9999, by a trial at the start. "
         "NAME=FORMAT sets it for one of several models.",
-        json_schema_extra={"allowed": f"one of {', '.join(CHOICES)}; with commas also NAME=FORMAT"},
+        json_schema_extra={
+            "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
+        },
     )
     host: str = Field(
         "127.0.0.1",
@@ -195,18 +191,6 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         description="Time in seconds to finish admitted requests after SIGTERM.",
     )
-    token_cache_size: int = Field(
-        65_536,
-        ge=0,
-        le=100_000_000,
-        description="Distinct words whose token vectors each worker caches.",
-    )
-    gate_cache_bytes: int = Field(
-        256 * 1024**2,
-        ge=0,
-        description="Memory in bytes for the first layer's input projections of frequent words, in "
-        "each worker on a CPU.",
-    )
     max_connections: int = Field(
         1_024,
         ge=1,
@@ -244,7 +228,7 @@ class Settings(BaseModel):
         """The models to serve; the first is the default of a request."""
         return self.models or (model_specs.spec_of(self.model),)
 
-    def precision_of(self, name: str) -> Choice:
+    def precision_of(self, name: str) -> Precision:
         """Return the precision of the model with this name."""
         common, own = _precisions(self.precision)
         return own.get(name.casefold(), common)
@@ -289,7 +273,7 @@ class Settings(BaseModel):
             raise ValueError("an entry is empty")
         return parts
 
-    @field_validator("word_vectors", "softmax", "warm_start", mode="before")
+    @field_validator("word_vectors", "softmax", mode="before")
     @classmethod
     def _check_file(cls, value: Any) -> Any:
         try:
@@ -364,16 +348,16 @@ def _listed(value: Any, *, lower: bool = False) -> list[str]:
     return [text.lower() for text in texts] if lower else texts
 
 
-def _precisions(text: str) -> tuple[Choice, dict[str, Choice]]:
+def _precisions(text: str) -> tuple[Precision, dict[str, Precision]]:
     """Return the precision of most models, and those that are set by name, which is in lower case.
 
     Raises ValueError for an unknown precision and for two common ones.
     """
-    common: list[Choice] = []
-    own: dict[str, Choice] = {}
+    common: list[Precision] = []
+    own: dict[str, Precision] = {}
     for entry in text.split(","):
         name, _, precision = entry.strip().rpartition("=")
-        if precision not in CHOICES:
+        if precision not in PRECISIONS:
             raise ValueError(f"there is no {precision!r}")
         if name:
             own[name.casefold()] = precision_of(precision)

@@ -150,21 +150,18 @@ class RunnerSettings:
     `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
     `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `word_vectors`
     is the folder of a map of word vectors, `softmax` the path of a softmax that does not lie with
-    the model and `warm_start` that of a text; empty for none. `known` is the report of an earlier
+    the model; empty for none. `known` is the report of an earlier
     worker on the device; None for the first one.
     """
 
     model: str
     device: str
     precision: str
-    token_cache_size: int
-    gate_cache_bytes: int
     threads: int
     warm_up_tokens: int
     word_vectors: str = ""
     softmax: str = ""
     softmax_words: int | None = None
-    warm_start: str = ""
     cuda_slice: str = ""
     known: Ready | None = None
 

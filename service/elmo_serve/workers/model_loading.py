@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.checkpoints.conversion import warmed
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference import row_buckets
@@ -145,9 +144,6 @@ def _encoder(
         file = Path(settings.softmax) if settings.softmax else None
         place = "ELMO_SOFTMAX: " if file else ""
         softmax = find_softmax(settings.model, elmo, file, settings.softmax_words)
-        if settings.warm_start:
-            place = "ELMO_WARM_START: "
-            elmo = warmed(elmo, Path(settings.warm_start))
     except (CheckpointError, TextError, OSError) as error:
         raise ModelLoadError(f"{place}{error}") from error
     expected = known_vectors(elmo)
@@ -156,8 +152,6 @@ def _encoder(
     encoder = Encoder.of(
         elmo.to(torch.device(settings.torch_device)),
         settings.precision,
-        token_cache_size=settings.token_cache_size,
-        gate_cache_bytes=settings.gate_cache_bytes,
         threads=settings.threads,
         owns_process=owns_process,
     )

@@ -65,14 +65,11 @@ def worker_specs(
             model=model.source,
             device=name,
             precision=settings.precision_of(model.name),
-            token_cache_size=settings.token_cache_size,
-            gate_cache_bytes=settings.gate_cache_bytes,
             threads=max(1, hardware.cores // cpu_workers) if name == "cpu" else 1,
             warm_up_tokens=settings.batch_tokens(name),
             word_vectors=str(settings.word_vectors or ""),
             softmax=str((is_first and settings.softmax) or ""),
             softmax_words=settings.softmax_words,
-            warm_start=str(settings.warm_start or ""),
             cuda_slice=hardware.slice_of(name),
         )
         spec = SlotSpec(
@@ -93,8 +90,7 @@ def _made(
     make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool, last: Ready | None
 ) -> Child:
     """Make a worker that is told what `last`, an earlier one on its device, has found."""
-    precision = last.info.precision if last else runner.precision
-    return make(replace(runner, known=last, precision=precision), segments)
+    return make(replace(runner, known=last), segments)
 
 
 def work(parent: Parent, settings: RunnerSettings) -> None:

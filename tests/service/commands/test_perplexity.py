@@ -82,17 +82,3 @@ def test_a_converted_model_keeps_its_softmax(bundle: Path, tmp_path: Path) -> No
     assert "has no softmax" in elmo("perplexity", kept, HELDOUT).stderr
     told = elmo("convert", bundle, tmp_path / "pair").stderr
     assert "a pair keeps no softmax: it is left out" in told
-
-
-def test_a_converted_model_keeps_its_warm_start(bundle: Path, tmp_path: Path) -> None:
-    text, cold, warm = (tmp_path / name for name in ("text.txt", "a.safetensors", "b.safetensors"))
-    text.write_text("The bank of the river\n")
-    assert elmo("convert", bundle, cold).exit_code == 0
-    made = elmo("convert", bundle, warm, "--warm-start", text)
-    assert made.exit_code == 0, made.stderr
-    assert len({open_model(path).origin.revision for path in (bundle, cold, warm)}) == 2
-    # its softmax is that of the network
-    assert elmo("perplexity", warm, HELDOUT, "--sentences", "3").exit_code == 0
-    refused = elmo("convert", bundle, tmp_path / "pair", "--warm-start", text)
-    assert refused.exit_code == 2
-    assert "a pair keeps no state" in refused.stderr

@@ -204,14 +204,6 @@ def test_the_part_of_another_run_is_refused_or_discarded(text: Path, tmp_path: P
     assert not part.exists() and not journal.exists()
 
 
-def test_a_run_in_a_chosen_precision_continues_in_it(text: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.npz"
-    with full_disk(15 * 32 * 4 + 100):
-        refused(text, output, "--top", "--precision", "bfloat16")
-
-    assert "5 of them by an earlier run" in done(text, output, "--top", "--precision", "auto")
-
-
 def test_force_replaces_an_output_and_continues_the_run(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
     left_behind(text, output)

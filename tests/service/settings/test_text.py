@@ -153,7 +153,7 @@ def test_the_module_prints_the_table() -> None:
     assert run.stdout == table()
 
 
-@pytest.mark.parametrize("name", ["word_vectors", "softmax", "warm_start"])
+@pytest.mark.parametrize("name", ["word_vectors", "softmax"])
 def test_a_file_that_is_missing_is_called_so(tmp_path: Path, name: str) -> None:
     message = refusal(**{name: str(tmp_path / "no")})
     assert message.endswith("No such file or directory; allowed: the path of a file")

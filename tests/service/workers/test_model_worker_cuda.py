@@ -25,7 +25,7 @@ DIMENSION = 8
 
 
 def loaded(folder: Path, precision: str = "float32") -> Runner:
-    return load(RunnerSettings(str(folder), "cuda:0", precision, 1000, 0, 1, 4096))
+    return load(RunnerSettings(str(folder), "cuda:0", precision, 1, 4096))
 
 
 def batch(segments: SharedMemoryPool, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:

@@ -68,12 +68,10 @@ def test_a_worker_has_at_least_one_thread() -> None:
     assert [each.threads for each in made_with(1, workers_per_device=2)] == [1, 1]
 
 
-def test_a_worker_after_another_one_computes_in_the_precision_that_was_chosen() -> None:
+def test_a_worker_after_another_one_is_given_its_report() -> None:
     known = Ready(ModelInfo("small", "0", "fake", 3, 4, 0, "bfloat16"), trials={"step": (2, 4)})
 
-    assert [each.precision for each in made_with(1, precision="auto")] == ["auto"]
-    (later,) = made_with(1, known, precision="auto")
-    assert (later.precision, later.known) == ("bfloat16", known)
+    assert [each.known for each in made_with(1, known)] == [known]
 
 
 class Front:
@@ -83,7 +81,7 @@ class Front:
         self.segments = SharedMemoryPool()
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
         self.ended: asyncio.Queue[str] = asyncio.Queue()
-        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64)
+        settings = RunnerSettings(str(model), "cpu", "float32", 1, 64)
         self.worker = worker_process(settings, self.segments)
 
     def batch(self, number: int, width: int) -> tuple[Batch, Bytes]:
@@ -139,7 +137,7 @@ class Parent:
     def send(self, message):
         print(type(message).__name__, message.reason)
 
-values = ("nowhere", "cuda:1", "float32", 0, 0, 1, 64)
+values = ("nowhere", "cuda:1", "float32", 1, 64)
 work(Parent(), RunnerSettings(*values, cuda_slice="MIG-none"))
 print(os.environ["CUDA_VISIBLE_DEVICES"])
 """
