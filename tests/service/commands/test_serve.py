@@ -74,7 +74,7 @@ def test_a_choice_that_there_is_not_is_named_once_with_those_that_there_are() ->
 
         assert result.stderr == (
             f"elmo: --precision={given!r} is not allowed: there is no {wrong!r}; allowed: one of "
-            "float32, bfloat16, float16, int8, auto; with commas also NAME=FORMAT\n"
+            "float32, bfloat16, float16, int8; with commas also NAME=FORMAT\n"
         )
 
 
