@@ -1,12 +1,11 @@
 """Two computations in threads of their own: results, modes, errors, and no setting changed."""
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 import torch
@@ -105,27 +104,19 @@ def test_an_exception_is_raised_when_both_have_ended() -> None:
         directions.run(outlast, fail)
 
 
-def test_after_ctrl_c_neither_is_left_running() -> None:
+def test_after_ctrl_c_neither_is_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one goes on until the caller has left, or for so long that it never will."""
-    interrupted, left = threading.Event(), threading.Event()
+    directions, left = ParallelDirections(2), threading.Event()
+    directions.run(lambda: None, lambda: None)  # its threads have started
     ended: list[bool] = []
 
-    def handle(number: int, frame: object) -> None:
-        interrupted.set()
+    def interrupted(_: Future[None]) -> None:
         raise KeyboardInterrupt
 
-    def outlast() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        interrupted.wait()
-        ended.append(not left.wait(0.2))
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            ParallelDirections(2).run(outlast, lambda: None)
-    finally:
-        signal.signal(signal.SIGINT, before)
-        left.set()
+    monkeypatch.setattr(Future, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        directions.run(lambda: ended.append(not left.wait(0.2)), lambda: None)
+    left.set()
     assert ended == [True]
 
 
