@@ -135,7 +135,7 @@ class _UvicornServer(uvicorn.Server):
         every = ", on every interface" if self._server.settings.host in _EVERY_INTERFACE else ""
         _log.info("listening on %s%s", self._server.address, every)
         if not (self._server.settings.is_local or self._server.settings.api_key_names()):
-            _log.warning("no API key is asked for: whoever reaches this address may use the server")
+            _log.warning("no API key is set: every client of this address can use the server")
         self._run(self._announce())
         self._run(self._stop_when_failed())
         # A full collection over the modules alone would hold the event loop for some 20 ms.
