@@ -28,7 +28,7 @@ from benchmarks import inputs
 from benchmarks.machine import describe
 from elmo_model.checkpoints import softmax
 from elmo_model.models.opening import open_model
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.text.batches import by_length
 from elmo_model.text.tokenizers import tokenizer
@@ -145,7 +145,7 @@ def _print_speeds(arguments: argparse.Namespace) -> None:
     _print_speed(f"{arguments.model} | its own", network, sample, rounds)
 
 
-def _random_softmax(elmo: Elmo, dtype: torch.dtype, folder: Path) -> Path:
+def _random_softmax(elmo: ElmoNetwork, dtype: torch.dtype, folder: Path) -> Path:
     """Write a random softmax for a network to a file, and return its path."""
     generator = torch.Generator().manual_seed(0)
     words = WordVocabulary(("<S>", "</S>", "<UNK>", *(f"w{i}" for i in range(3, _WORDS))))

@@ -9,7 +9,7 @@ import pytest
 
 from elmo_client import Client
 from elmo_model.checkpoints import load
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.client.both_clients import CLIENTS
 from tests.conftest import KEY
 from tests.support.language_models import write_bundle
@@ -52,6 +52,6 @@ def scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def elmo() -> Elmo:
+def elmo() -> ElmoNetwork:
     """The network that the servers run, in this process."""
     return load(SMALL)

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from elmo_client import AsyncClient, Unreachable
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.client.vectors import assert_close, every_layer, many
 from tests.support.scripted_server import ScriptedServer, after
 from tests.support.servers import Running
 
 
-async def test_the_input_may_be_asynchronous(server: Running, elmo: Elmo) -> None:
+async def test_the_input_may_be_asynchronous(server: Running, elmo: ElmoNetwork) -> None:
     sentences = many(300)
 
     async def produce() -> AsyncIterator[list[str]]:

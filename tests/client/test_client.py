@@ -25,7 +25,7 @@ from elmo_client import (
     Task,
     Unauthorized,
 )
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.client.both_clients import CLIENTS
 from tests.client.vectors import SENTENCES, assert_close, every_layer, many
 from tests.support import command_line
@@ -33,7 +33,7 @@ from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, Running, running
 
 
-def test_vectors_equal_those_of_the_network(sdk: Client, elmo: Elmo) -> None:
+def test_vectors_equal_those_of_the_network(sdk: Client, elmo: ElmoNetwork) -> None:
     expected = every_layer(elmo, SENTENCES)
 
     assert_close(sdk.embed(SENTENCES), expected)
@@ -48,7 +48,7 @@ def test_vectors_equal_those_of_the_network(sdk: Client, elmo: Elmo) -> None:
     assert sdk.embed([]) == []
 
 
-def test_order_is_kept_over_many_requests(sdk: Client, elmo: Elmo, server: Running) -> None:
+def test_order_is_kept_over_many_requests(sdk: Client, elmo: ElmoNetwork, server: Running) -> None:
     sentences = many(700)
     before = server.metric("elmo_http_requests_total", route="/embed", status="200")
 
@@ -59,7 +59,9 @@ def test_order_is_kept_over_many_requests(sdk: Client, elmo: Elmo, server: Runni
     assert requests > 1
 
 
-def test_any_number_of_sentences_fits_through_narrow_limits(narrow_sdk: Client, elmo: Elmo) -> None:
+def test_any_number_of_sentences_fits_through_narrow_limits(
+    narrow_sdk: Client, elmo: ElmoNetwork
+) -> None:
     # 3 sentences, 16 tokens in the queue, 1,000 bytes of body and 4,000 of responses at a time.
     sentences = many(60, longest=4)
 
@@ -146,7 +148,7 @@ def test_a_sentence_that_the_server_would_refuse_is_not_sent(narrow_sdk: Client)
         narrow_sdk.embed([["fine"], ["a"] * 5])
 
 
-def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: Elmo) -> None:
+def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: ElmoNetwork) -> None:
     taken = 0
 
     def endless() -> Iterator[list[str]]:
@@ -234,7 +236,7 @@ def test_the_name_of_a_model_is_no_address(client_class: Any) -> None:
         client_class("english")
 
 
-def test_threads_share_a_client(server: Running, elmo: Elmo) -> None:
+def test_threads_share_a_client(server: Running, elmo: ElmoNetwork) -> None:
     sentences = many(100)
     with Client(server.url) as client, ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(client.embed, [sentences] * 4))
@@ -244,7 +246,7 @@ def test_threads_share_a_client(server: Running, elmo: Elmo) -> None:
         assert_close(answer, expected)
 
 
-def test_the_input_may_come_from_the_same_client(server: Running, elmo: Elmo) -> None:
+def test_the_input_may_come_from_the_same_client(server: Running, elmo: ElmoNetwork) -> None:
     # The input is read in the calling thread: on the event loop this would wait for itself.
     with Client(server.url) as client:
         words = (["a"] * len(array) for array in client.stream(SENTENCES, layers="top"))

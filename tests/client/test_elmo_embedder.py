@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmo_client import CannotSend, ElmoEmbedder, Unreachable
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.client.vectors import SENTENCES, assert_close, every_layer
 from tests.support.servers import Running
 
@@ -27,7 +27,9 @@ def embedder(server: Running) -> Iterator[ElmoEmbedder]:
         yield embedder
 
 
-def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder, elmo: Elmo) -> None:
+def test_methods_and_shapes_are_those_of_allennlp(
+    embedder: ElmoEmbedder, elmo: ElmoNetwork
+) -> None:
     expected = every_layer(elmo, SENTENCES)
 
     assert_close([embedder.embed_sentence(SENTENCES[0])], expected[:1])
@@ -59,7 +61,7 @@ def test_a_list_in_place_of_a_text_is_refused_with_methods_of_the_class(
 
 @pytest.mark.parametrize("output_format", ["all", "top", "average"])
 def test_embed_file_writes_the_layout_of_allennlp(
-    embedder: ElmoEmbedder, tmp_path: Path, elmo: Elmo, output_format: Any
+    embedder: ElmoEmbedder, tmp_path: Path, elmo: ElmoNetwork, output_format: Any
 ) -> None:
     output = tmp_path / "out.hdf5"
     output.write_text("replaced")

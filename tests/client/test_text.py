@@ -15,14 +15,14 @@ from elmo_client import (
     TokenizedText,
     TooLarge,
 )
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support.scripted_server import ScriptedServer
 from tests.support.servers import Running
 
 TEXTS = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
 
 
-def test_text_has_the_vectors_of_its_tokens(sdk: Client, elmo: Elmo) -> None:
+def test_text_has_the_vectors_of_its_tokens(sdk: Client, elmo: ElmoNetwork) -> None:
     found = sdk.embed_text(TEXTS, tokenizer="ptb")
 
     assert [each.text for each in found] == TEXTS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60], ["a", "b"]]
 WORDS = ["The", "naïve", "東京", "cat", "sat", "on", "a", "mat", ".", ""]
@@ -21,7 +21,7 @@ def many(count: int, longest: int = 9) -> list[list[str]]:
     ]
 
 
-def every_layer(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+def every_layer(elmo: ElmoNetwork, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
     return [layers.numpy() for layers in elmo.embed(sentences)]
 
 

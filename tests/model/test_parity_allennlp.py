@@ -6,7 +6,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.checkpoints.layout import encode
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.scalar_mix import ScalarMix, layer_norm, mix, normalise
 from tests.support import golden
 
@@ -18,11 +18,11 @@ TYPES = [
 
 
 @pytest.fixture
-def elmo() -> Elmo:
+def elmo() -> ElmoNetwork:
     return load(golden.SMALL)
 
 
-def test_character_ids_are_those_of_allennlp(elmo: Elmo) -> None:
+def test_character_ids_are_those_of_allennlp(elmo: ElmoNetwork) -> None:
     expected = golden.arrays("char_ids")
     for number, sentence in enumerate(golden.sentences()):
         ids = elmo.alphabet.encode(sentence, 50)
@@ -31,7 +31,7 @@ def test_character_ids_are_those_of_allennlp(elmo: Elmo) -> None:
 
 @pytest.mark.parametrize(("dtype", "suffix", "tolerance"), TYPES)
 def test_layers_from_zero_state_are_those_of_allennlp(
-    elmo: Elmo, dtype: torch.dtype, suffix: str, tolerance: float
+    elmo: ElmoNetwork, dtype: torch.dtype, suffix: str, tolerance: float
 ) -> None:
     expected = golden.arrays(f"stateless{suffix}")
     elmo.to(dtype)
@@ -45,7 +45,7 @@ def test_layers_from_zero_state_are_those_of_allennlp(
 
 @pytest.mark.parametrize(("dtype", "suffix", "tolerance"), TYPES)
 def test_published_vectors_come_with_state_carried_between_batches(
-    elmo: Elmo, dtype: torch.dtype, suffix: str, tolerance: float
+    elmo: ElmoNetwork, dtype: torch.dtype, suffix: str, tolerance: float
 ) -> None:
     # The batches have 4, 6, 2 and 6 rows: the state grows, and keeps what a batch does not reach.
     expected, states = golden.arrays(f"stateful{suffix}"), golden.arrays("states")
@@ -64,7 +64,7 @@ def test_published_vectors_come_with_state_carried_between_batches(
 
 @pytest.mark.parametrize("normed", [False, True], ids=["plain", "layer norm"])
 @pytest.mark.parametrize("number", [0, 1], ids=["even mix", "weighted mix"])
-def test_scalar_mixes_are_those_of_allennlp(elmo: Elmo, normed: bool, number: int) -> None:
+def test_scalar_mixes_are_those_of_allennlp(elmo: ElmoNetwork, normed: bool, number: int) -> None:
     expected = golden.arrays("elmo_module")
     weights, gamma = torch.zeros(3), 1.0
     if number:
@@ -85,7 +85,7 @@ def test_scalar_mixes_are_those_of_allennlp(elmo: Elmo, normed: bool, number: in
                 np.testing.assert_allclose(ours.numpy(), answer[: len(ours)], rtol=0, atol=5e-5)
 
 
-def test_gradients_are_those_of_allennlp(elmo: Elmo) -> None:
+def test_gradients_are_those_of_allennlp(elmo: ElmoNetwork) -> None:
     expected = golden.arrays("gradients_batch0")
     module = golden.arrays("elmo_module")
     _, _, sentences = next(golden.batches())
@@ -121,7 +121,7 @@ def test_gradients_are_those_of_allennlp(elmo: Elmo) -> None:
     )
 
 
-def test_the_row_of_no_token_learns_nothing(elmo: Elmo) -> None:
+def test_the_row_of_no_token_learns_nothing(elmo: ElmoNetwork) -> None:
     _, _, sentences = next(golden.batches())
     representations, _ = elmo(sentences)
     torch.autograd.backward(representations.layers.sum())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from click.testing import CliRunner, Result
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.cli import main
 from tests.support.servers import SMALL
 
@@ -45,7 +45,7 @@ def refused(*arguments: object, code: int = 1) -> str:
     return line
 
 
-def layers_of(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+def layers_of(elmo: ElmoNetwork, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
     return [each.numpy() for each in elmo.embed(sentences)]
 
 

@@ -19,7 +19,7 @@ from elmo_model import checkpoints
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.text.alphabets import WordVocabulary
 from tests.support.pretend_device import NAME, DeviceTensor, PretendDevice, make
@@ -58,7 +58,7 @@ class Report:
     scorer_waits: list[str] = field(default_factory=list)
 
 
-def results(network: str, elmo: Elmo) -> Iterator[Tensor]:
+def results(network: str, elmo: ElmoNetwork) -> Iterator[Tensor]:
     """Compute with a network and yield what it returns."""
     if network == "plain":
         yield from elmo.embed(_SENTENCES)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from elmo_model.checkpoints import allennlp, load
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.language_model import LanguageModel
@@ -76,16 +76,16 @@ def batch(number: int) -> Batch:
     return Batch((characters,), (forward, backward), ROWS)
 
 
-def published(elmo: Elmo, folder: Path) -> Arrays:
+def published(elmo: ElmoNetwork, folder: Path) -> Arrays:
     """Return the weights of a network by their names in a TensorFlow checkpoint."""
     allennlp.write(elmo, folder)
     _, datasets = read_pair(folder)
     return {_graph_name(name): value for name, value in datasets.items()}
 
 
-def with_numbers(elmo: Elmo, numbers: dict[str, torch.Tensor]) -> Elmo:
+def with_numbers(elmo: ElmoNetwork, numbers: dict[str, torch.Tensor]) -> ElmoNetwork:
     """Return a network of the same configuration with other weights."""
-    other = Elmo(elmo.config, Utf8Alphabet(16), elmo.origin)
+    other = ElmoNetwork(elmo.config, Utf8Alphabet(16), elmo.origin)
     other.load_state_dict(numbers)
     return other
 

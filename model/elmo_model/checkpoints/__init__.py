@@ -19,7 +19,7 @@ from elmo_model.checkpoints.allennlp import KnownOptions, no_options
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
 from elmo_model.checkpoints.native import save
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ FORMATS = {form.NAME: form for form in _IN_ORDER}
 
 def load(
     path: str | Path, *, device: str | torch.device = "cpu", known: KnownOptions = no_options
-) -> Elmo:
+) -> ElmoNetwork:
     """Load the network at a path: a file, a folder or a zip. Names of models are not taken.
 
     `known` has the options of published weights that lie alone. Raises CheckpointError, with file,
@@ -68,7 +68,7 @@ def load(
     return _with_notes_logged(read(path, known)).build().to(device)
 
 
-def load_pair(options: str | Path, weights: str | Path) -> Elmo:
+def load_pair(options: str | Path, weights: str | Path) -> ElmoNetwork:
     """Load the published pair from two files, wherever they lie and whatever their names are.
 
     Raises CheckpointError, which names the file, as `load` does.

@@ -19,7 +19,7 @@ from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, check
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 from elmo_model.files.atomic import replacing, write_bytes
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.task import Task
 from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
 
@@ -162,7 +162,7 @@ def _options_of(pair: "PublishedPair", known: KnownOptions) -> options.OptionsFi
     return options.parse(pair.options_label, content.encode())
 
 
-def write(elmo: Elmo, folder: str | Path) -> None:
+def write(elmo: ElmoNetwork, folder: str | Path) -> None:
     """Write a network as a pair into a folder, each file atomically.
 
     A word-input model also gets its `vocab.txt`, an aligned model its `align.pth`. Deletes files of

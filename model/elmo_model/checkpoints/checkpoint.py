@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmo_model.errors import ElmoError
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.task import Task
 from elmo_model.text.alphabets import Alphabet, WordAlphabet
 
@@ -25,9 +25,9 @@ class CheckpointError(ElmoError):
 class Checkpoint:
     """A checkpoint in memory.
 
-    `tensors` are float32, with the names of `Elmo.state_dict`. `tasks` are the scalar mixes that
-    were trained with the model. `notes` are sentences about values that the files lack, and the
-    values that were assumed.
+    `tensors` are float32, with the names of `ElmoNetwork.state_dict`. `tasks` are the scalar mixes
+    that were trained with the model. `notes` are sentences about values that the files lack, and
+    the values that were assumed.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Checkpoint:
         digits = revision(self.config, self.tensors, self.alphabet)
         return Origin(self.name, self.format, digits)
 
-    def build(self) -> Elmo:
+    def build(self) -> ElmoNetwork:
         """Return the network with these tensors, which are neither initialised first nor copied."""
         with torch.device("meta"):
-            elmo = Elmo(self.config, self.alphabet, self.origin(), tasks=self.tasks)
+            elmo = ElmoNetwork(self.config, self.alphabet, self.origin(), tasks=self.tasks)
         elmo.load_state_dict(dict(self.tensors), strict=True, assign=True)
         return elmo.eval()
 
@@ -54,7 +54,7 @@ class Checkpoint:
 def tensors_of(config: ElmoConfig, alphabet: Alphabet) -> dict[str, Tensor]:
     """Return the tensors that a configuration needs by name, on the meta device: shapes alone."""
     with torch.device("meta"):
-        return Elmo(config, alphabet, Origin("", "", "")).state_dict()
+        return ElmoNetwork(config, alphabet, Origin("", "", "")).state_dict()
 
 
 def check_shape(
@@ -67,7 +67,7 @@ def check_shape(
         raise CheckpointError(f"{label} has shape {found}, expected {expected} by {origin}")
 
 
-def checkpoint_of(elmo: Elmo) -> Checkpoint:
+def checkpoint_of(elmo: ElmoNetwork) -> Checkpoint:
     """Return a network as a checkpoint that can be written.
 
     Raises CheckpointError for a network whose weights are not float32.
@@ -83,7 +83,7 @@ def checkpoint_of(elmo: Elmo) -> Checkpoint:
     return Checkpoint(origin.name, origin.format, elmo.config, elmo.alphabet, tensors, elmo.tasks)
 
 
-def round_weights(elmo: Elmo, dtype: torch.dtype) -> None:
+def round_weights(elmo: ElmoNetwork, dtype: torch.dtype) -> None:
     """Round the weights of a network, in place, to what a 16-bit `dtype` can hold.
 
     The network stays float32 and gets the revision of its new weights. Raises CheckpointError,

@@ -11,14 +11,14 @@ import torch
 from elmo_model.checkpoints import allennlp, describe, native, round_weights, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.files.atomic import publish
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 
 NATIVE = ".safetensors"
 """The ending of a file in the native format; any other destination is a folder with the pair."""
 
 
 def convert(
-    elmo: Elmo,
+    elmo: ElmoNetwork,
     destination: Path,
     dtype: str,
     on_step: Callable[[str], None],
@@ -55,7 +55,7 @@ def convert(
     return origin.format, size
 
 
-def _write(elmo: Elmo, written: Path, destination: Path, dtype: torch.dtype) -> None:
+def _write(elmo: ElmoNetwork, written: Path, destination: Path, dtype: torch.dtype) -> None:
     try:
         if destination.suffix == NATIVE:
             native.save(elmo, written, dtype)

@@ -266,7 +266,7 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
 def _decode(
     config: ElmoConfig, alphabet: Lexicon, embedder: Arrays, encoder: Arrays, origin: str
 ) -> dict[str, Tensor]:
-    """Return the tensors with the names of `Elmo.state_dict`; all that is stored must be used."""
+    """Return the tensors by the names of `ElmoNetwork`; all that is stored must be used."""
     tensors: dict[str, Tensor] = {}
     pairs = (embedder, _embedder_entries(config)), (encoder, bilm_entries(config.lstm))
     for arrays, stored in pairs:

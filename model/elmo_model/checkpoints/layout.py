@@ -80,7 +80,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """An array of a layout, the tensors of `Elmo.state_dict` that it stores, and how."""
+    """An array of a layout, the tensors of `ElmoNetwork.state_dict` that it stores, and how."""
 
     array: str
     tensors: tuple[str, ...]
@@ -121,7 +121,7 @@ def decode(
     origin: str,
     tolerated: Iterable[str] = (),
 ) -> dict[str, Tensor]:
-    """Return the tensors that the `stored` arrays hold, with the names of `Elmo.state_dict`.
+    """Return the tensors that the `stored` arrays hold, with the names of `ElmoNetwork.state_dict`.
 
     A network of the configuration has their shapes. `origin` is the place of the configuration for
     messages, such as the path of an options file. Raises CheckpointError for an array that is
@@ -140,7 +140,7 @@ def decode(
 
 
 def encode(config: ElmoConfig, tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
-    """Map the tensors of `Elmo.state_dict`, or their gradients, to arrays of the layout."""
+    """Map the tensors of `ElmoNetwork.state_dict`, or their gradients, to arrays of the layout."""
     return {
         entry.array: entry.storage.encode(*(tensors[name] for name in entry.tensors))
         .contiguous()

@@ -34,7 +34,7 @@ from elmo_model.checkpoints.source import head
 from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
 from elmo_model.network.config import ConfigError, ElmoConfig
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.task import Task
 from elmo_model.text import alphabets
 from elmo_model.text.alphabets import Alphabet, AlphabetError, WordAlphabet
@@ -86,7 +86,7 @@ def opened(path: Path) -> Iterator[Any]:
         raise CheckpointError(f"{path}: is not a whole safetensors file: {error}") from error
 
 
-def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> None:
+def save(elmo: ElmoNetwork, path: str | Path, dtype: torch.dtype = torch.float32) -> None:
     """Write a network to one file, atomically; `dtype` is float32, float16 or bfloat16.
 
     Raises OSError where the disk is full, CheckpointError for a network that cannot be written.

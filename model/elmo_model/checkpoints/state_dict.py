@@ -1,4 +1,4 @@
-"""State dicts of AllenNLP's modules, which ELMoForManyLangs copied, mapped to `Elmo.state_dict`.
+"""State dicts of AllenNLP's modules, which ELMoForManyLangs copied, mapped to `ElmoNetwork`'s.
 
 Traps of these modules:
 

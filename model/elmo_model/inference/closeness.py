@@ -15,7 +15,7 @@ _TEXT = [
 
 
 class Network(Protocol):
-    """A network that computes all layers of a batch: an `Encoder` or an `Elmo`."""
+    """A network that computes all layers of a batch: an `Encoder` or an `ElmoNetwork`."""
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries."""

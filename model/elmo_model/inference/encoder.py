@@ -1,4 +1,4 @@
-"""The encoder: an `Elmo` laid out for inference, with everything that makes it fast."""
+"""The encoder: a network laid out for inference, with everything that makes it fast."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from elmo_model.inference.run import BLOCK_STEPS, BatchRun, InferenceBiLM
 from elmo_model.inference.threads import ParallelDirections, inference
 from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.state import Representations, State
 from elmo_model.text.alphabets import Alphabet
 
@@ -60,7 +60,7 @@ class Encoder:
     @classmethod
     def of(
         cls,
-        elmo: Elmo,
+        elmo: ElmoNetwork,
         precision: str = "float32",
         *,
         token_cache_size: int = TOKEN_CACHE_SIZE,
@@ -179,8 +179,8 @@ class Encoder:
     ) -> tuple[Representations, State]:
         """Map sentences to all layers with boundaries, from a state, and return the state after.
 
-        As `Elmo.forward`: row r of the state is for the r-th sentence given; without a state every
-        sentence has the start state. Raises ValueError for a sentence that is a string.
+        As `ElmoNetwork.forward`: row r of the state is for the r-th sentence given; without a state
+        every sentence has the start state. Raises ValueError for a sentence that is a string.
         """
         _refuse_texts(sentences)
         with torch.inference_mode():
@@ -221,7 +221,7 @@ def _refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
             )
 
 
-def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:
+def _refuse_inexact(encoder: Encoder, elmo: ElmoNetwork) -> None:
     """Raise ValueError when weights of seven bits turn the vectors of a layer too far."""
     layer, cosine = furthest(sample(encoder), sample(elmo))
     if cosine < _LEAST_COSINE:

@@ -11,7 +11,7 @@ from elmo_model.checkpoints import softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError, revision
 from elmo_model.models.catalogue import canonical, options_of_weights, path_fault
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet
 
@@ -33,23 +33,23 @@ _ENGLISH = Path(__file__).with_name("english.safetensors")
 """The weights of the built-in English model. `english.md` beside it is its model card."""
 
 
-def _random_small() -> Elmo:
+def _random_small() -> ElmoNetwork:
     """Return the published small shape with random weights, which a seed decides."""
     with torch.device("meta"):  # the modules' own initialisation would be thrown away
-        elmo = Elmo(_RANDOM_SMALL, Utf8Alphabet(), Origin("random-small", "random", ""))
+        elmo = ElmoNetwork(_RANDOM_SMALL, Utf8Alphabet(), Origin("random-small", "random", ""))
     elmo.to_empty(device="cpu")
     initialise(elmo, torch.Generator().manual_seed(_SEED))
     elmo.origin = replace(elmo.origin, revision=revision(_RANDOM_SMALL, elmo.state_dict()))
     return elmo.eval()
 
 
-BUILT_IN: dict[str, Callable[[], Elmo]] = {
+BUILT_IN: dict[str, Callable[[], ElmoNetwork]] = {
     "english": lambda: checkpoints.load(_ENGLISH),  # float32; the file holds float16
     "random-small": _random_small,
 }
 
 
-def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
+def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") -> ElmoNetwork:
     """Load a built-in model by its name, in any case, or the checkpoint at a path.
 
     A built-in name wins over a file or folder of that name. Published models have to be downloaded
@@ -81,7 +81,7 @@ def _existing(name: str) -> str:
 
 
 def find_softmax(
-    name_or_path: str | Path, elmo: Elmo, file: Path | None = None, words: int | None = None
+    name_or_path: str | Path, elmo: ElmoNetwork, file: Path | None = None, words: int | None = None
 ) -> softmax.StoredSoftmax | None:
     """Find the softmax of `elmo`, which `open_model` loaded by this name; None if it has none.
 
@@ -101,7 +101,7 @@ def find_softmax(
 
 
 def needed_softmax(
-    name_or_path: str | Path, elmo: Elmo, file: Path | None = None, words: int | None = None
+    name_or_path: str | Path, elmo: ElmoNetwork, file: Path | None = None, words: int | None = None
 ) -> softmax.StoredSoftmax:
     """Return the softmax that `find_softmax` finds. Raises CheckpointError as well for none."""
     if (stored := find_softmax(name_or_path, elmo, file, words)) is None:

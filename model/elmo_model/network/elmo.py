@@ -23,7 +23,7 @@ class Origin:
     revision: str
 
 
-class Elmo(nn.Module):
+class ElmoNetwork(nn.Module):
     """Token embedder and biLM (Peters et al. 2018): the network of the paper, which can be trained.
 
     `elmo_model.inference.encoder.Encoder` computes the same vectors many times as fast. The weights

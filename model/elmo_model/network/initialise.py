@@ -5,13 +5,13 @@ import math
 import torch
 from torch import nn
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.token_encoder import CharCNN, Highway, TokenEmbedder
 
 
 @torch.no_grad()
-def initialise(elmo: Elmo, generator: torch.Generator) -> Elmo:
+def initialise(elmo: ElmoNetwork, generator: torch.Generator) -> ElmoNetwork:
     """Fill every tensor of a network in place, with the same numbers for the same generator state.
 
     The distributions are those of bilm-tf `training.py`: the highways start nearly as pure

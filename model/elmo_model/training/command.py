@@ -19,7 +19,7 @@ from elmo_model.errors import OptionError
 from elmo_model.files.locks import only_writer
 from elmo_model.files.runtime import keep_freed_memory, usable_cores
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.tokenizers import raw_note
@@ -127,7 +127,7 @@ def _refuse_other_run(
     options: TrainOptions,
     shards: Sequence[Path],
     config: ElmoConfig,
-    network: Elmo | None,
+    network: ElmoNetwork | None,
 ) -> None:
     """Raise TrainingError for the run of another plan, whose encoded text would be replaced.
 

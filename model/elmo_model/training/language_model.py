@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_model.network.bilm import BiLM, Stack
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.state import DirectionState, State
 from elmo_model.network.token_encoder import CharCNN
@@ -24,7 +24,7 @@ class LanguageModel(nn.Module):
     the top layer before the softmax. State is an argument and a result.
     """
 
-    def __init__(self, elmo: Elmo, softmax: Softmax, dropout: float) -> None:
+    def __init__(self, elmo: ElmoNetwork, softmax: Softmax, dropout: float) -> None:
         super().__init__()
         if elmo.token_embedder.char_cnn is None or elmo.token_embedder.words is not None:
             raise ValueError(

@@ -12,7 +12,7 @@ from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.errors import OptionError, shown
 from elmo_model.models.opening import open_model
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.recipe import DEFAULT_SHAPE, RECIPES, SHAPES, Recipe, Shape
 from elmo_model.training.run import Plan
@@ -91,7 +91,7 @@ class TrainOptions:
         found = "cuda" if torch.cuda.is_available() else "cpu"
         return found if self.device == "auto" else self.device
 
-    def network(self) -> Elmo | None:
+    def network(self) -> ElmoNetwork | None:
         """Return the network that `--weights` names, None without it.
 
         Raises CheckpointError where there is none, and OptionError for one that a run cannot
@@ -101,7 +101,7 @@ class TrainOptions:
             return None
         return _of_a_run("--weights", self.weights, open_model(self.weights))
 
-    def config(self, network: Elmo | None = None) -> ElmoConfig:
+    def config(self, network: ElmoNetwork | None = None) -> ElmoConfig:
         """Return the shape of the network to train: that of `network`, or that of the options.
 
         Raises CheckpointError for a `--shape` that is no checkpoint, OptionError for one that a
@@ -123,7 +123,7 @@ class TrainOptions:
         pairs: int,
         words: int,
         config: ElmoConfig,
-        network: Elmo | None = None,
+        network: ElmoNetwork | None = None,
     ) -> Plan:
         """Return the plan of a run on the text of `shards`.
 
@@ -169,7 +169,7 @@ def config_of(shape: Shape) -> ElmoConfig:
     )
 
 
-def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
+def _of_a_run(option: str, given: str, elmo: ElmoNetwork) -> ElmoNetwork:
     """Return `elmo`, the network of an option. Raises OptionError if no run can export the like.
 
     A run reads UTF-8 characters, learns no alignment, and exports to the published layout.

@@ -14,7 +14,7 @@ from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import needed_softmax, open_model
 from elmo_model.network.config import ElmoConfig, flat
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training import TrainingError
@@ -185,7 +185,7 @@ class Folder:
         allennlp.write(elmo, self.path / "published")
 
 
-def new_model(plan: Plan, network: Elmo | None = None) -> LanguageModel:
+def new_model(plan: Plan, network: ElmoNetwork | None = None) -> LanguageModel:
     """Return the language model of a plan with its initial weights.
 
     They are random, or those of a trained network with a softmax of zero beside them: no published
@@ -236,7 +236,7 @@ def _empty_model(plan: Plan) -> LanguageModel:
     if config.char_cnn is None:
         raise TrainingError("char_cnn is missing, expected a network that reads characters")
     with torch.device("meta"):
-        elmo = Elmo(
+        elmo = ElmoNetwork(
             config,
             Utf8Alphabet(config.char_cnn.max_characters),
             Origin(plan.name, native.NAME, ""),

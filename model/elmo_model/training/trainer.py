@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from elmo_model.network.bilm import BiLM
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.progress import Display, display
 from elmo_model.tasks.evaluation.stability import BAR, largest_change
@@ -55,7 +55,7 @@ class Trainer:
         corpus: Corpus,
         vocabulary: Vocabulary,
         processes: Processes,
-        network: Elmo | None = None,
+        network: ElmoNetwork | None = None,
     ) -> None:
         self._folder, self._plan, self._options = folder, plan, options
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes

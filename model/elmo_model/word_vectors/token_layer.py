@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import open_model
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
@@ -51,7 +51,7 @@ def write_token_layer(
     return f"Wrote {out}: {len(chosen):,} words of width {vectors.shape[1]}"
 
 
-def token_vectors(elmo: Elmo, words: Sequence[str]) -> NDArray[np.float32]:
+def token_vectors(elmo: ElmoNetwork, words: Sequence[str]) -> NDArray[np.float32]:
     """Map N words to (N, P): either half of layer 0, which is this vector twice."""
     with torch.inference_mode():
         parts = [
@@ -68,7 +68,7 @@ def most_frequent(words: Iterable[str], count: int | None) -> list[str]:
     return list(islice(dict.fromkeys(kept), count))
 
 
-def _words(text: Sequence[Path], vocabulary: Path | None, elmo: Elmo) -> Iterator[str]:
+def _words(text: Sequence[Path], vocabulary: Path | None, elmo: ElmoNetwork) -> Iterator[str]:
     """Yield words, the most frequent first; ties go by spelling."""
     if text:
         counts: Counter[str] = Counter()

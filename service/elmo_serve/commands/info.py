@@ -12,7 +12,7 @@ from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import print_table
 
 if TYPE_CHECKING:
-    from elmo_model.network.elmo import Elmo
+    from elmo_model.network.elmo import ElmoNetwork
 
 
 @click.command()
@@ -53,7 +53,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
     print_table([[key, _as_text(value)] for key, value in rows.items()])
 
 
-def _rounding(elmo: Elmo) -> str:
+def _rounding(elmo: ElmoNetwork) -> str:
     """Return the largest change of a value when the weights are rounded once, and its text."""
     from elmo_model.tasks.evaluation.stability import BAR, stability
 

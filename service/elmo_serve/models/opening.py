@@ -14,7 +14,7 @@ from torch import Tensor
 from elmo_model.errors import ElmoError, OptionError
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
@@ -89,7 +89,7 @@ class InProcess:
 
 
 def open_network(
-    model: str | Elmo,
+    model: str | ElmoNetwork,
     cache: CacheSettings | None = None,
     progress: Progress = unseen,
     *,

@@ -17,7 +17,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.neighbours.centre import centre_of
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.files import TextError
 from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
@@ -158,7 +158,7 @@ def _encoder(
     return encoder, expected, softmax
 
 
-def known_vectors(network: Elmo | Encoder) -> Tensor:
+def known_vectors(network: ElmoNetwork | Encoder) -> Tensor:
     """Return the vectors that the self-test compares, (L + 1, N, 2P) on the CPU."""
     return torch.cat(network.embed(_SELF_TEST), dim=1).float().cpu()
 

@@ -16,14 +16,14 @@ from elmo_model.checkpoints import CheckpointError, describe, load
 from elmo_model.checkpoints.allennlp import write
 from elmo_model.models.catalogue import CATALOGUE, options_of_weights
 from elmo_model.models.published import Member
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import poisoned, read_pair, with_dataset, with_row_zero, write_pair
 
 CELL0 = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 
 
-def same(one: Elmo, other: Elmo) -> bool:
+def same(one: ElmoNetwork, other: ElmoNetwork) -> bool:
     left, right = one.state_dict(), other.state_dict()
     return left.keys() == right.keys() and all(torch.equal(left[n], right[n]) for n in left)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.task import Task
 from tests.support import golden
 from tests.support.checkpoints import read_pair, write_pair
@@ -100,7 +100,7 @@ def pair(tmp_path: Path) -> Path:
     return write_pair(tmp_path / "pair", highways=2)
 
 
-def assert_same_vectors(one: Elmo, two: Elmo) -> None:
+def assert_same_vectors(one: ElmoNetwork, two: ElmoNetwork) -> None:
     for mine, theirs in zip(one.embed(SENTENCES), two.embed(SENTENCES), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError, allennlp, elmoformanylangs, load, save
 from elmo_model.checkpoints.source import in_folder
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Lexicon
 from tests.support import golden
 
@@ -378,7 +378,7 @@ def test_a_half_copied_model_names_the_missing_file(folder: Path, missing: str) 
 
 
 def test_gradients_reach_words_and_characters(folder: Path) -> None:
-    elmo: Elmo = load(folder)
+    elmo: ElmoNetwork = load(folder)
     representations, _ = elmo([["hello"]])
     torch.autograd.backward(representations.layers.sum())
     for name in ("token_embedder.words", "token_embedder.char_cnn.characters"):

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from elmo_model.checkpoints import load
 from elmo_model.inference.cache import LONGEST_KEY, Lease, Tables, WordCache
 from elmo_model.inference.encoder import Encoder
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support.golden import SMALL
 
 SENTENCES = [
@@ -162,14 +162,14 @@ def test_words_whose_write_fails_are_computed_again(
 
 
 @pytest.fixture(scope="module")
-def elmo() -> Elmo:
+def elmo() -> ElmoNetwork:
     return load(SMALL)
 
 
 @pytest.mark.parametrize("write", range(4))  # word vectors, input products in turn, layer 0
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, KeyboardInterrupt])
 def test_an_encoder_whose_caches_failed_to_fill_gives_the_same_bits(
-    elmo: Elmo, error: type[BaseException], write: int
+    elmo: ElmoNetwork, error: type[BaseException], write: int
 ) -> None:
     encoder, expected = Encoder.of(elmo), Encoder.of(elmo).embed(SENTENCES)
     with pytest.raises(error), Failing(write, error):

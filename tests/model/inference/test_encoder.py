@@ -13,7 +13,7 @@ from elmo_model.inference import linear
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits, packs, quantises
 from elmo_model.inference.precision import PRECISIONS
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import write_pair
 
@@ -31,12 +31,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def elmo(folder: Path) -> Elmo:
+def elmo(folder: Path) -> ElmoNetwork:
     return load(folder)
 
 
 @pytest.mark.parametrize("precision", EVERY_PRECISION)
-def test_vectors_are_those_of_the_network(elmo: Elmo, precision: str) -> None:
+def test_vectors_are_those_of_the_network(elmo: ElmoNetwork, precision: str) -> None:
     expected = torch.cat(elmo.embed(SENTENCES), dim=1)
     found = torch.cat(Encoder.of(elmo, precision).embed(SENTENCES), dim=1)
     least = {"float32": 0.999999, "bfloat16": 0.99, "float16": 0.9999, "int8": 0.99}[precision]
@@ -48,7 +48,9 @@ def test_vectors_are_those_of_the_network(elmo: Elmo, precision: str) -> None:
         assert not torch.equal(found, expected)
 
 
-def test_weights_that_are_kept_in_float16_give_the_vectors_of_the_network(elmo: Elmo) -> None:
+def test_weights_that_are_kept_in_float16_give_the_vectors_of_the_network(
+    elmo: ElmoNetwork,
+) -> None:
     """As any float32 product: only the order of adding differs from that of the network."""
     with torch.no_grad():
         for values in elmo.bilm.parameters():
@@ -68,7 +70,7 @@ def test_weights_that_are_kept_in_float16_give_the_vectors_of_the_network(elmo: 
     ("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.99), ("float16", 0.9999)]
 )
 def test_vectors_on_a_device_are_those_of_the_network(
-    elmo: Elmo, precision: str, least: float
+    elmo: ElmoNetwork, precision: str, least: float
 ) -> None:
     expected = torch.cat(elmo.embed(SENTENCES), dim=1)
     found = torch.cat(Encoder.of(elmo.to("cuda"), precision).embed(SENTENCES), dim=1)
@@ -76,7 +78,7 @@ def test_vectors_on_a_device_are_those_of_the_network(
     assert (torch.cosine_similarity(found.cpu(), expected, dim=2).mean(dim=1) > least).all()
 
 
-def test_the_network_is_not_changed(elmo: Elmo) -> None:
+def test_the_network_is_not_changed(elmo: ElmoNetwork) -> None:
     before = {name: value.clone() for name, value in elmo.state_dict().items()}
     expected = elmo.embed(SHORT)
     elmo.train()
@@ -89,7 +91,7 @@ def test_the_network_is_not_changed(elmo: Elmo) -> None:
         assert torch.equal(found, layers)
 
 
-def test_the_encoder_stays_as_it_is_when_its_network_changes_type(elmo: Elmo) -> None:
+def test_the_encoder_stays_as_it_is_when_its_network_changes_type(elmo: ElmoNetwork) -> None:
     encoder = Encoder.of(elmo)
     expected = encoder.embed(SHORT)
     elmo.double()
@@ -99,7 +101,7 @@ def test_the_encoder_stays_as_it_is_when_its_network_changes_type(elmo: Elmo) ->
         torch.testing.assert_close(found, layers, rtol=0, atol=5e-6)
 
 
-def test_the_token_embedder_is_not_in_memory_twice(elmo: Elmo) -> None:
+def test_the_token_embedder_is_not_in_memory_twice(elmo: ElmoNetwork) -> None:
     encoder = Encoder.of(elmo)
     vectors = encoder.words.compute(["word"])
     with torch.no_grad():
@@ -108,7 +110,7 @@ def test_the_token_embedder_is_not_in_memory_twice(elmo: Elmo) -> None:
 
 
 @pytest.mark.parametrize("call", ["embed", "encode", "encode_whole", "encode_from"])
-def test_a_text_is_refused_in_place_of_tokens(elmo: Elmo, call: str) -> None:
+def test_a_text_is_refused_in_place_of_tokens(elmo: ElmoNetwork, call: str) -> None:
     encode = getattr(Encoder.of(elmo), call)
     with pytest.raises(ValueError, match=r"^sentence 0 is the string 'F'; expected a list of its"):
         encode("First sentence .")
@@ -119,7 +121,7 @@ def test_a_text_is_refused_in_place_of_tokens(elmo: Elmo, call: str) -> None:
 
 
 @pytest.mark.parametrize("precision", EVERY_PRECISION)
-def test_boundaries_change_no_bit(elmo: Elmo, precision: str) -> None:
+def test_boundaries_change_no_bit(elmo: ElmoNetwork, precision: str) -> None:
     encoder = Encoder.of(elmo, precision)
     whole, inside = encoder.encode_whole(SHORT, bounded=True), encoder.encode_whole(SHORT)
     assert whole.bounded and not inside.bounded
@@ -129,7 +131,7 @@ def test_boundaries_change_no_bit(elmo: Elmo, precision: str) -> None:
         assert torch.equal(one, other[:, whole.inside])
 
 
-def test_the_state_is_carried_as_by_the_network(elmo: Elmo) -> None:
+def test_the_state_is_carried_as_by_the_network(elmo: ElmoNetwork) -> None:
     encoder = Encoder.of(elmo)
     first, second = [["a"] * n for n in (9, 3, 0, 12, 5)], [["b"], ["c", "d"]]
     with torch.inference_mode():
@@ -159,7 +161,7 @@ def test_the_published_vectors_were_made_with_state_carried_between_batches() ->
     assert differs
 
 
-def test_empty_sentences_empty_tokens_and_no_sentences(elmo: Elmo) -> None:
+def test_empty_sentences_empty_tokens_and_no_sentences(elmo: ElmoNetwork) -> None:
     encoder = Encoder.of(elmo)
     shapes = [tuple(vectors.shape) for vectors in encoder.embed([["a", "b"], [], [""]])]
     assert shapes == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
@@ -168,7 +170,7 @@ def test_empty_sentences_empty_tokens_and_no_sentences(elmo: Elmo) -> None:
     assert encoder.config == elmo.config and encoder.origin == elmo.origin
 
 
-def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: Elmo) -> None:
+def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: ElmoNetwork) -> None:
     sentences = [[f"w{(row * row + place) % 7}" for place in range(90)] for row in range(15)]
     for encoder in (Encoder.of(elmo), Encoder.of(elmo, gate_cache_bytes=0)):
         together = encoder.embed(sentences)  # many blocks of positions that share seven words
@@ -177,7 +179,7 @@ def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: Elmo) -> 
             torch.testing.assert_close(together[row], alone, rtol=0, atol=2e-5)
 
 
-def test_sentences_of_all_lengths_share_a_batch(elmo: Elmo) -> None:
+def test_sentences_of_all_lengths_share_a_batch(elmo: ElmoNetwork) -> None:
     words = [f"w{number}" for number in range(40)]
     sentences = [words[: length % 37] for length in range(0, 300, 19)]
     together = Encoder.of(elmo).embed(sentences)
@@ -185,7 +187,7 @@ def test_sentences_of_all_lengths_share_a_batch(elmo: Elmo) -> None:
         torch.testing.assert_close(vectors, elmo.embed([sentence])[0], rtol=0, atol=1e-4)
 
 
-def test_words_are_counted_once_a_batch(elmo: Elmo) -> None:
+def test_words_are_counted_once_a_batch(elmo: ElmoNetwork) -> None:
     encoder = Encoder.of(elmo)
     encoder.embed([["a", "rose", "is", "a", "rose"], ["a", "rose"]])
     assert (encoder.word_cache.hits, encoder.word_cache.misses) == (0, 3)
@@ -195,7 +197,7 @@ def test_words_are_counted_once_a_batch(elmo: Elmo) -> None:
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "as on a GPU"])
 def test_a_callers_autocast_changes_no_bit_inside_and_afterwards(
-    elmo: Elmo, packed: bool, monkeypatch: pytest.MonkeyPatch
+    elmo: ElmoNetwork, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not packed:
         monkeypatch.setattr(linear, "packs", lambda _: False)
@@ -208,7 +210,7 @@ def test_a_callers_autocast_changes_no_bit_inside_and_afterwards(
             assert torch.equal(one, other)
 
 
-def test_vectors_have_no_gradient(elmo: Elmo) -> None:
+def test_vectors_have_no_gradient(elmo: ElmoNetwork) -> None:
     assert Encoder.of(elmo).embed([["a"]])[0].is_inference()
 
 
@@ -225,7 +227,9 @@ def test_mixes_are_aligned_as_by_the_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(has_eight_bits() or not quantises(), reason="weights of 7 bits")
-def test_weights_of_seven_bits_are_refused_where_they_are_too_far_from_float32(elmo: Elmo) -> None:
+def test_weights_of_seven_bits_are_refused_where_they_are_too_far_from_float32(
+    elmo: ElmoNetwork,
+) -> None:
     with torch.no_grad():
         for values in elmo.bilm.parameters():
             values.mul_(4.0)
@@ -233,7 +237,7 @@ def test_weights_of_seven_bits_are_refused_where_they_are_too_far_from_float32(e
         Encoder.of(elmo, "int8")
 
 
-def test_an_unknown_precision_is_refused_with_the_known_ones(elmo: Elmo) -> None:
+def test_an_unknown_precision_is_refused_with_the_known_ones(elmo: ElmoNetwork) -> None:
     with pytest.raises(ValueError, match="'int4', expected one of float32, bfloat16, float16, int"):
         Encoder.of(elmo, "int4")
 

@@ -18,7 +18,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import PRECISIONS
 from elmo_model.models.opening import open_model
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support.checkpoints import write_pair
 
 Sentences = list[list[str]]
@@ -49,7 +49,7 @@ COMPANIES = st.lists(
 )
 
 
-def chaotic(folder: Path, shape: str) -> Elmo:
+def chaotic(folder: Path, shape: str) -> ElmoNetwork:
     """Return a model whose recurrent weights are four times too large."""
     cell, projection, filters = SHAPES[shape]
     elmo = load(write_pair(folder, cell=cell, projection=projection, filters=filters))

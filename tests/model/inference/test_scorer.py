@@ -14,7 +14,7 @@ from elmo_model.checkpoints.softmax import ENDING, WordSoftmax, open_file, save
 from elmo_model.inference import scorer as scorer_module
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training.perplexity import per_token
 from tests.support import training_golden as golden
@@ -30,7 +30,9 @@ def softmax() -> WordSoftmax:
     return WordSoftmax(weight, bias, words, len(weight))
 
 
-def score(elmo: Elmo, softmax: WordSoftmax, sentences: list[list[str]]) -> list[torch.Tensor]:
+def score(
+    elmo: ElmoNetwork, softmax: WordSoftmax, sentences: list[list[str]]
+) -> list[torch.Tensor]:
     encoder = Encoder.of(elmo)
     return Scorer(encoder, softmax).surprisal(sentences, encoder.embed(sentences))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.neighbours.centre import centre_of, sentences
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses
 
 CARD = Path(__file__).parents[3] / "model/elmo_model/models/english.md"
@@ -55,7 +55,7 @@ def test_the_text_is_some_hundred_tokenised_sentences_and_the_card_names_it() ->
 
 
 @pytest.fixture(scope="module")
-def english() -> Elmo:
+def english() -> ElmoNetwork:
     return open_model("english")
 
 
@@ -66,7 +66,7 @@ def mean_cosine(vectors: Tensor) -> Tensor:
     return (squares - n) / (n * (n - 1))
 
 
-def test_centred_vectors_of_other_sentences_have_less_in_common(english: Elmo) -> None:
+def test_centred_vectors_of_other_sentences_have_less_in_common(english: ElmoNetwork) -> None:
     encoder = Encoder.of(english)
     centre = torch.from_numpy(centre_of(encoder, 1024).layers)
     texts = read_uses(SENTENCES)[0].sentences[:40]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import write_pair
 
@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def elmo(folder: Path) -> Elmo:
+def elmo(folder: Path) -> ElmoNetwork:
     return load(folder)
 
 
@@ -35,39 +35,39 @@ def test_vectors_depend_neither_on_the_batch_nor_on_its_order() -> None:
             torch.testing.assert_close(layers, alone[number], rtol=0, atol=1e-5)
 
 
-def test_earlier_calls_change_no_vector(elmo: Elmo) -> None:
+def test_earlier_calls_change_no_vector(elmo: ElmoNetwork) -> None:
     first = elmo.embed([["play", "it", "again"]])[0]
     elmo.embed(SENTENCES)
     assert torch.equal(elmo.embed([["play", "it", "again"]])[0], first)
 
 
-def test_each_sentence_has_all_layers_of_its_tokens(elmo: Elmo) -> None:
+def test_each_sentence_has_all_layers_of_its_tokens(elmo: ElmoNetwork) -> None:
     answers = elmo.embed([["a", "b"], [], [""]])
     assert [tuple(answer.shape) for answer in answers] == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
     assert (elmo.config.layers, elmo.config.dimension) == (4, 24)
 
 
-def test_no_sentences_give_no_vectors(elmo: Elmo) -> None:
+def test_no_sentences_give_no_vectors(elmo: ElmoNetwork) -> None:
     assert elmo.embed([]) == []
     representations, state = elmo([])
     assert representations.layers.shape == (4, 0, 24) and representations.sentences() == []
     assert state.rows == 0
 
 
-def test_an_empty_token_is_a_token(elmo: Elmo) -> None:
+def test_an_empty_token_is_a_token(elmo: ElmoNetwork) -> None:
     with_it, without = elmo.embed([["a", "", "b"], ["a", "b"]])
     assert with_it.shape[1] == 3 and without.shape[1] == 2
     assert not torch.equal(with_it[0, 1], with_it[0, 0])
 
 
-def test_layer_zero_is_the_token_vector_twice_without_context(elmo: Elmo) -> None:
+def test_layer_zero_is_the_token_vector_twice_without_context(elmo: ElmoNetwork) -> None:
     first, second = elmo.embed([["bank", "of", "the", "river"], ["bank"]])
     assert torch.equal(first[0, :, :12], first[0, :, 12:])
     assert torch.equal(first[0, 0], second[0, 0])
     assert not torch.allclose(first[1, 0], second[1, 0], atol=1e-3)
 
 
-def test_embedding_is_the_forward_pass_without_its_boundaries(elmo: Elmo) -> None:
+def test_embedding_is_the_forward_pass_without_its_boundaries(elmo: ElmoNetwork) -> None:
     sentences = [["a", "b", "a"], [], ["b"], ["a"] * 9]
     with torch.no_grad():
         whole, _ = elmo(sentences)
@@ -76,7 +76,7 @@ def test_embedding_is_the_forward_pass_without_its_boundaries(elmo: Elmo) -> Non
         assert torch.equal(found, layers[:, 1:-1])
 
 
-def test_state_is_a_result_and_is_never_kept(elmo: Elmo) -> None:
+def test_state_is_a_result_and_is_never_kept(elmo: ElmoNetwork) -> None:
     before = {name: value.clone() for name, value in elmo.state_dict().items()}
     with torch.no_grad():
         once, state = elmo([["a", "b"]])
@@ -87,7 +87,7 @@ def test_state_is_a_result_and_is_never_kept(elmo: Elmo) -> None:
     assert before.keys() == elmo.state_dict().keys()
 
 
-def test_rows_beyond_a_batch_keep_their_state(elmo: Elmo) -> None:
+def test_rows_beyond_a_batch_keep_their_state(elmo: ElmoNetwork) -> None:
     with torch.no_grad():
         _, three = elmo([["a"], ["b", "c"], ["d"]])
         _, one = elmo([["e"]], three)
@@ -98,7 +98,7 @@ def test_rows_beyond_a_batch_keep_their_state(elmo: Elmo) -> None:
 
 def test_embedding_applies_no_dropout_and_restores_training_mode(folder: Path) -> None:
     loaded = load(folder)
-    trained = Elmo(loaded.config, loaded.alphabet, loaded.origin, dropout=0.5)
+    trained = ElmoNetwork(loaded.config, loaded.alphabet, loaded.origin, dropout=0.5)
     trained.load_state_dict(loaded.state_dict())
     trained.train()
     answer = trained.embed([["a", "b", "c"]])[0]
@@ -108,7 +108,7 @@ def test_embedding_applies_no_dropout_and_restores_training_mode(folder: Path) -
     assert not torch.allclose(dropped.layers[1:, 1:-1], answer[1:], atol=1e-3)
 
 
-def test_embedded_vectors_have_no_gradient(elmo: Elmo) -> None:
+def test_embedded_vectors_have_no_gradient(elmo: ElmoNetwork) -> None:
     assert elmo.embed([["a"]])[0].is_inference()
 
 

@@ -5,18 +5,18 @@ import math
 import torch
 
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig, WordsConfig
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet, WordVocabulary
 
 
-def fresh(seed: int, activation: str = "relu") -> Elmo:
+def fresh(seed: int, activation: str = "relu") -> ElmoNetwork:
     config = ElmoConfig(
         CharCNNConfig(262, 8, ((1, 40), (3, 60)), 1, activation, 50),  # type: ignore[arg-type]
         LSTMConfig(1, 64, 32, 3.0, 3.0, True),
     )
     return initialise(
-        Elmo(config, Utf8Alphabet(), Origin("", "", "")), torch.Generator().manual_seed(seed)
+        ElmoNetwork(config, Utf8Alphabet(), Origin("", "", "")), torch.Generator().manual_seed(seed)
     )
 
 
@@ -52,7 +52,7 @@ def test_no_number_of_a_model_of_words_is_left_unset() -> None:
         WordsConfig(3, 16, projection=True),
         aligned=True,
     )
-    elmo = Elmo(config, WordVocabulary(("<S>", "</S>", "<UNK>")), Origin("", "", ""))
+    elmo = ElmoNetwork(config, WordVocabulary(("<S>", "</S>", "<UNK>")), Origin("", "", ""))
     for parameter in elmo.parameters():
         torch.nn.init.constant_(parameter, torch.nan)
     initialise(elmo, torch.Generator().manual_seed(1))

@@ -7,23 +7,23 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.network.config import CharCNNConfig
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.token_encoder import CharCNN, Highway, distinct
 from tests.support.checkpoints import write_pair
 
 
 @pytest.fixture
-def elmo(tmp_path: Path) -> Elmo:
+def elmo(tmp_path: Path) -> ElmoNetwork:
     return load(write_pair(tmp_path / "model", filters=((1, 4), (7, 8))))
 
 
-def cnn_of(elmo: Elmo) -> CharCNN:
+def cnn_of(elmo: ElmoNetwork) -> CharCNN:
     cnn = elmo.token_embedder.char_cnn
     assert cnn is not None
     return cnn
 
 
-def test_a_word_is_computed_once_a_batch(elmo: Elmo) -> None:
+def test_a_word_is_computed_once_a_batch(elmo: ElmoNetwork) -> None:
     rows: list[int] = []
     handle = cnn_of(elmo).register_forward_pre_hook(
         lambda _, arguments: rows.append(len(arguments[0]))
@@ -39,13 +39,13 @@ def test_distinct_words_are_in_order_of_first_use() -> None:
     assert distinct(["b", "a", "b", ""]) == (("b", "a", ""), [0, 1, 0, 2])
 
 
-def test_surplus_rows_change_no_vector(elmo: Elmo) -> None:
+def test_surplus_rows_change_no_vector(elmo: ElmoNetwork) -> None:
     words = ["a", "bb", "word", "x" * 20, "longer"]
     rounded = elmo.token_embedder.embed(words, lambda rows: rows + 3)
     torch.testing.assert_close(rounded, elmo.token_embedder.embed(words), rtol=0, atol=1e-6)
 
 
-def test_fewer_padding_characters_change_no_vector(elmo: Elmo) -> None:
+def test_fewer_padding_characters_change_no_vector(elmo: ElmoNetwork) -> None:
     words = ["", "a", "bb", "word", "x" * 43, "y" * 44, "z" * 48, "長い言葉", "w" * 200]
     embedder = elmo.token_embedder
     full = cnn_of(elmo)(torch.from_numpy(elmo.alphabet.encode(words, 50)))
@@ -53,7 +53,7 @@ def test_fewer_padding_characters_change_no_vector(elmo: Elmo) -> None:
     torch.testing.assert_close(cropped, full, rtol=0, atol=1e-6)
 
 
-def test_one_padding_character_less_would_change_vectors(elmo: Elmo) -> None:
+def test_one_padding_character_less_would_change_vectors(elmo: ElmoNetwork) -> None:
     words = [chr(code) for code in range(33, 126)]
     cnn, widest = cnn_of(elmo), 7
     exact = cnn(torch.from_numpy(elmo.alphabet.encode(words, 3 + widest)))
@@ -61,7 +61,7 @@ def test_one_padding_character_less_would_change_vectors(elmo: Elmo) -> None:
     assert not torch.allclose(exact, short, atol=1e-4)
 
 
-def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: Elmo) -> None:
+def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: ElmoNetwork) -> None:
     words = [str(number) * (number % 9 + 1) for number in range(1500)]
     sizes: list[int] = []
     handle = cnn_of(elmo).register_forward_pre_hook(
@@ -75,14 +75,14 @@ def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: Elmo
         torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-6)
 
 
-def test_new_weights_give_new_vectors(elmo: Elmo) -> None:
+def test_new_weights_give_new_vectors(elmo: ElmoNetwork) -> None:
     before = elmo.embed([["word"]])[0]
     elmo.load_state_dict({name: value * 0.5 for name, value in elmo.state_dict().items()})
     assert not torch.allclose(elmo.embed([["word"]])[0], before, atol=1e-4)
     assert elmo.double().embed([["word"]])[0].dtype == torch.float64
 
 
-def test_gradients_reach_the_characters(elmo: Elmo) -> None:
+def test_gradients_reach_the_characters(elmo: ElmoNetwork) -> None:
     elmo.embed([["word"]])
     representations, _ = elmo([["word"]])
     torch.autograd.backward(representations.layers.sum())

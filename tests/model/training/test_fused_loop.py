@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.fused_loop import FusedLSTM, use_fused_loop
@@ -12,9 +12,9 @@ from elmo_model.training.fused_loop import FusedLSTM, use_fused_loop
 EVEN, UNEVEN = (3,) * 6, (4, 4, 3, 1, 1)
 
 
-def elmo(fused: bool, bound: float | None = None, *, projected: bool = True) -> Elmo:
+def elmo(fused: bool, bound: float | None = None, *, projected: bool = True) -> ElmoNetwork:
     cell, width = (7, 4) if projected else (4, 4)
-    made = Elmo(
+    made = ElmoNetwork(
         ElmoConfig(
             CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50),
             LSTMConfig(2, cell, width, bound, bound, skip=True, projected=projected),
@@ -30,7 +30,7 @@ def elmo(fused: bool, bound: float | None = None, *, projected: bool = True) -> 
     return made
 
 
-def outcome(made: Elmo, sizes: tuple[int, ...]) -> list[torch.Tensor]:
+def outcome(made: ElmoNetwork, sizes: tuple[int, ...]) -> list[torch.Tensor]:
     """Return outputs, state and all gradients over two batches with state carried."""
     generator = torch.Generator().manual_seed(0)
     stack, config = made.bilm.forward_stack, made.config.lstm

@@ -11,7 +11,7 @@ import torch
 
 from elmo_model.checkpoints import load, save
 from elmo_model.errors import ElmoError
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.training.command import train
 from tests.support import golden
 from tests.support.checkpoints import write_pair, write_word_pair
@@ -64,7 +64,7 @@ def with_another_forget_bias(folder: Path) -> Path:
     return saved(network, folder)
 
 
-def saved(network: Elmo, folder: Path) -> Path:
+def saved(network: ElmoNetwork, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     save(network, folder / "model.safetensors")
     return folder

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from elmo_model.checkpoints import load
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from tests.support.embedding_runs import TEXT
 from tests.support.servers import SMALL
 
 
 @pytest.fixture(scope="package")
-def elmo() -> Elmo:
+def elmo() -> ElmoNetwork:
     return load(SMALL)
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.errors import OptionError
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
@@ -62,7 +62,7 @@ def files_in(folder: str | Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def check(folder: str | Path, elmo: Elmo) -> None:
+def check(folder: str | Path, elmo: ElmoNetwork) -> None:
     """Each sentence is in the folder once, with its vectors; nothing else is there."""
     expected = iter(layers_of(elmo, SENTENCES))
     assert files_in(folder) == [MANIFEST, *(f"{name}.npz" for name in NAMES)]
@@ -76,7 +76,7 @@ def check(folder: str | Path, elmo: Elmo) -> None:
 # The command
 
 
-def test_a_folder_is_embedded_without_ray(job: FolderRun, elmo: Elmo) -> None:
+def test_a_folder_is_embedded_without_ray(job: FolderRun, elmo: ElmoNetwork) -> None:
     flags = ("--all", "--format", "npz", "--part-sentences", 10)
 
     printed = done(job.root, job.folder, *flags)
@@ -221,7 +221,7 @@ def test_a_part_that_fails_leaves_the_file_of_before(job: FolderRun, source: Sou
 def test_a_part_that_fails_is_named_and_the_others_are_written(
     job: FolderRun,
     source: Source,
-    elmo: Elmo,
+    elmo: ElmoNetwork,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     line: str,
@@ -266,7 +266,7 @@ def test_a_folder_is_refused_before_anything_is_computed(job: FolderRun, source:
 
 
 def test_ctrl_c_says_how_many_parts_are_finished(
-    job: FolderRun, source: Source, elmo: Elmo
+    job: FolderRun, source: Source, elmo: ElmoNetwork
 ) -> None:
     def write(parts: Sequence[Part]) -> Attempts:
         yield from PartWriter(job, source).attempts(parts[:1])

@@ -10,7 +10,7 @@ import h5py
 import pytest
 
 from elmo_model.errors import ElmoError
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.files.inputs import INPUTS, SPLIT, FileError, Sentence, input_format, split_line
 from tests.support.embedding_runs import close, done, layers_of, refused
@@ -37,7 +37,7 @@ def test_tokens_between_tabs_may_hold_spaces() -> None:
     ]
 
 
-def test_the_words_of_conllu_are_the_tokens(tmp_path: Path, elmo: Elmo) -> None:
+def test_the_words_of_conllu_are_the_tokens(tmp_path: Path, elmo: ElmoNetwork) -> None:
     """The ending of the file is enough to know the format."""
     source = tmp_path / "in.conllu"
     source.write_text(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_client import Client
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.vectors import Remote
 from elmo_serve.output import select
 from tests.support.embedding_runs import close, done, embed
@@ -18,7 +18,7 @@ from tests.support.servers import Running
 
 
 def test_a_server_computes_the_same(
-    text: Path, tmp_path: Path, server: Running, elmo: Elmo
+    text: Path, tmp_path: Path, server: Running, elmo: ElmoNetwork
 ) -> None:
     for flags in (["--all"], ["--layer", "1"], ["--average"], ["--concat", "--normalize"]):
         here, there = tmp_path / "here.npz", tmp_path / "there.npz"

@@ -17,7 +17,7 @@ import pytest
 import safetensors
 import torch
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
@@ -38,7 +38,7 @@ def kept(journal: Path) -> int:
         return 0
 
 
-def carried(elmo: Elmo, sentences: Sequence[Sequence[str]], size: int) -> list[np.ndarray]:
+def carried(elmo: ElmoNetwork, sentences: Sequence[Sequence[str]], size: int) -> list[np.ndarray]:
     state, found = None, []
     with torch.inference_mode():
         for start in range(0, len(sentences), size):
@@ -72,7 +72,7 @@ class Broken(Source):
     "flags", [[], ["--carry-state", "--batch-size", "7"]], ids=["length sorted", "stateful"]
 )
 def test_a_run_that_ended_early_continues_where_it_was(
-    tmp_path: Path, elmo: Elmo, flags: list[str]
+    tmp_path: Path, elmo: ElmoNetwork, flags: list[str]
 ) -> None:
     count = 40
     sentences = sentences_of(count)

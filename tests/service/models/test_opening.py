@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, load
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.models.opening import InProcess, open_network, place_of
 from elmo_serve.output import select
 from elmo_serve.workers.devices import Hardware
@@ -15,7 +15,7 @@ SENTENCES = [["The", "cat", "sat"], [], ["a"]]
 
 
 @pytest.fixture(scope="module")
-def elmo() -> Elmo:
+def elmo() -> ElmoNetwork:
     return load(SMALL)
 
 
@@ -26,7 +26,7 @@ def network() -> InProcess:
 
 @pytest.mark.parametrize("layers", ["all", "top", "average", 1])
 def test_vectors_are_those_of_the_network(
-    network: InProcess, elmo: Elmo, layers: str | int
+    network: InProcess, elmo: ElmoNetwork, layers: str | int
 ) -> None:
     found = network.embed(SENTENCES, select(layers, 3))
 
@@ -37,13 +37,13 @@ def test_vectors_are_those_of_the_network(
         np.testing.assert_allclose(array, choices[layers], rtol=0, atol=1e-5)
 
 
-def test_the_description_is_that_of_the_model(network: InProcess, elmo: Elmo) -> None:
+def test_the_description_is_that_of_the_model(network: InProcess, elmo: ElmoNetwork) -> None:
     assert network.info.revision == elmo.origin.revision
     assert (network.info.layers, network.info.dimension) == (3, 32)
     assert network.device == "cpu"
 
 
-def test_state_is_carried_and_survives_as_arrays(network: InProcess, elmo: Elmo) -> None:
+def test_state_is_carried_and_survives_as_arrays(network: InProcess, elmo: ElmoNetwork) -> None:
     first, second = [["The", "cat"], ["a"]], [["sat", "."], ["b", "c"]]
     output = select("top", 3)
 

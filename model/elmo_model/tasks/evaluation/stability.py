@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.neighbours.centre import sentences
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.tasks.evaluation.score import layer_heads
 
 NOISE = 1e-7
@@ -51,7 +51,7 @@ class Stability:
     bfloat16: float
 
 
-def stability(elmo: Elmo, texts: int = TEXTS) -> Iterator[Stability]:
+def stability(elmo: ElmoNetwork, texts: int = TEXTS) -> Iterator[Stability]:
     """Compare a network with a copy whose weight matrices are multiplied by 1 + noise, by set."""
     plain, noisy = Encoder.of(elmo), Encoder.of(_with_noise(elmo))
     rounded = Encoder.of(elmo, "bfloat16")
@@ -60,7 +60,7 @@ def stability(elmo: Elmo, texts: int = TEXTS) -> Iterator[Stability]:
         yield _compare(name, vectors, noisy.embed(some), rounded.embed(some))
 
 
-def largest_change(elmo: Elmo) -> float:
+def largest_change(elmo: ElmoNetwork) -> float:
     """Return the largest change of a value of any layer, over one text of every set."""
     texts = [text for some in sets(1).values() for text in some]
     plain, noisy = (Encoder.of(each).embed(texts) for each in (elmo, _with_noise(elmo)))
@@ -106,7 +106,7 @@ def _prose(draw: random.Random) -> list[str]:
     return [word for sentence in draw.sample(sentences(), 60) for word in sentence][:TOKENS]
 
 
-def _with_noise(elmo: Elmo) -> Elmo:
+def _with_noise(elmo: ElmoNetwork) -> ElmoNetwork:
     copy = deepcopy(elmo)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():

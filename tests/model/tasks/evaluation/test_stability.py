@@ -8,7 +8,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.models.opening import open_model
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.steps import ignore
 from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
 from elmo_model.tasks.evaluation.stability import (
@@ -33,7 +33,7 @@ def test_a_seed_makes_long_texts_of_every_kind() -> None:
     assert sorted(made["prose"][0]) != made["prose"][0]
 
 
-def with_recurrence(elmo: Elmo, factor: float) -> None:
+def with_recurrence(elmo: ElmoNetwork, factor: float) -> None:
     """Multiply the recurrent matrices of a network."""
     with torch.no_grad():
         for name, value in elmo.named_parameters():

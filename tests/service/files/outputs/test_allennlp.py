@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elmo_model.files.hdf5_writer import hdf5_writer
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.outputs.allennlp import dataset_adder
 from tests.support.embedding_runs import TEXT, close, done, layers_of, refused
 
@@ -36,7 +36,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     ids=["all", "top", "average", "sum", "concat", "normalize", "one"],
 )
 def test_hdf5_is_that_of_allennlp(
-    text: Path, tmp_path: Path, elmo: Elmo, flags: list[str], of: Callable[[Any], Any]
+    text: Path, tmp_path: Path, elmo: ElmoNetwork, flags: list[str], of: Callable[[Any], Any]
 ) -> None:
     output = tmp_path / "out.hdf5"
 
@@ -59,7 +59,7 @@ def test_hdf5_is_that_of_allennlp(
 
 
 def test_options_leave_the_index_out_or_use_sentences_as_keys(
-    text: Path, tmp_path: Path, elmo: Elmo
+    text: Path, tmp_path: Path, elmo: ElmoNetwork
 ) -> None:
     numbers, keys = tmp_path / "numbers.hdf5", tmp_path / "keys.hdf5"
     unique = tmp_path / "unique.txt"

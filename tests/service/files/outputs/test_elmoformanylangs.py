@@ -8,14 +8,14 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.elmoformanylangs import HDF5, key
 from elmo_serve.output import Output
 from tests.support.embedding_runs import close, done, layers_of
 
 
-def test_files_of_elmoformanylangs(tmp_path: Path, elmo: Elmo) -> None:
+def test_files_of_elmoformanylangs(tmp_path: Path, elmo: ElmoNetwork) -> None:
     source = tmp_path / "in.txt"
     source.write_text("two words\tand/or\t.\nx\nx\n", encoding="utf-8")
     flags = ("--average", "--input-format", "tab", "--format")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import Sentence
 from elmo_serve.files.outputs.npz import FORMAT
 from elmo_serve.files.outputs.output_format import Facts
@@ -18,7 +18,7 @@ from tests.support.embedding_runs import TEXT, close, done, layers_of
 FACTS = Facts(ModelInfo("m", "1", "none", 1, 3, 0, "float32"), Output(layers=(0,)))
 
 
-def test_npz_has_the_keys_of_the_service(text: Path, tmp_path: Path, elmo: Elmo) -> None:
+def test_npz_has_the_keys_of_the_service(text: Path, tmp_path: Path, elmo: ElmoNetwork) -> None:
     done(text, tmp_path / "out.npz", "--all")
 
     expected = layers_of(elmo, [line.split() for line in TEXT])

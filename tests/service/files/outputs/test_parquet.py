@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import Sentence
 from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.files.outputs.parquet import FORMAT
@@ -20,7 +20,7 @@ from tests.support.embedding_runs import TEXT, close, done, layers_of
 from tests.support.servers import SMALL
 
 
-def test_parquet_has_a_row_a_sentence(text: Path, tmp_path: Path, elmo: Elmo) -> None:
+def test_parquet_has_a_row_a_sentence(text: Path, tmp_path: Path, elmo: ElmoNetwork) -> None:
     done(text, tmp_path / "out.parquet", "--all")
 
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_model.network.elmo import Elmo
+from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs.bio_embeddings import STAGE
@@ -35,7 +35,7 @@ def proteins(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sums(elmo: Elmo) -> dict[str, np.ndarray]:
+def sums(elmo: ElmoNetwork) -> dict[str, np.ndarray]:
     found = layers_of(elmo, [list(each) for each in SEQUENCES.values()])
     return {name: each.sum(0) for name, each in zip(SEQUENCES, found, strict=True)}
 
@@ -69,7 +69,7 @@ def test_an_id_with_a_slash_makes_groups_and_two_that_cannot_be_are_named(tmp_pa
 
 
 def test_one_vector_a_protein_is_the_mean_of_the_chosen_layers(
-    proteins: Path, tmp_path: Path, elmo: Elmo
+    proteins: Path, tmp_path: Path, elmo: ElmoNetwork
 ) -> None:
     done(proteins, tmp_path / "sum.h5", "--protein")
     done(proteins, tmp_path / "all.h5", "--protein", "--concat")
@@ -101,7 +101,7 @@ def folder_of(proteins: Path, *flags: object) -> Path:
 
 
 def test_a_folder_of_bio_embeddings_has_vectors_and_means(
-    proteins: Path, sums: dict[str, np.ndarray], elmo: Elmo
+    proteins: Path, sums: dict[str, np.ndarray], elmo: ElmoNetwork
 ) -> None:
     prefix = folder_of(proteins)
     stage = prefix / "seqvec_embeddings"
@@ -148,7 +148,7 @@ def test_a_sequence_that_repeats_is_written_once_with_both_ids_in_the_mapping(
 
 
 def test_lower_case_is_kept_by_bio_embeddings_and_what_is_no_letter_refused(
-    tmp_path: Path, elmo: Elmo
+    tmp_path: Path, elmo: ElmoNetwork
 ) -> None:
     source = tmp_path / "in.fasta"
     source.write_text(">a\nacd\n")
@@ -201,7 +201,9 @@ class EndError(Exception):
     """The end of a process, after which the disk holds what it had written."""
 
 
-def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, int]) -> Report:
+def run(
+    proteins: Path, output: Path, name: str, elmo: ElmoNetwork, ends: tuple[str, int]
+) -> Report:
     """Write a layout; end at a step, after so many residues."""
     layout = LAYOUTS[name].layout
     assert layout is not None
@@ -231,7 +233,7 @@ def content(output: Path) -> dict[str, bytes]:
 def test_a_run_that_ended_early_continues_and_the_file_is_whole_or_absent(
     proteins: Path,
     tmp_path: Path,
-    elmo: Elmo,
+    elmo: ElmoNetwork,
     name: str,
     ends: tuple[str, int],
     resumed: int,
