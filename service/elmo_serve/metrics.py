@@ -11,7 +11,10 @@ from prometheus_client.registry import Collector
 
 from elmo_serve import logs
 
-_SECONDS = (1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SECONDS = (
+    *(1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    *(30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0),  # a request may be given a day
+)
 _SENTENCES = tuple(2.0**power for power in range(11))  # 1 to 1,024
 _TOKENS = tuple(4.0**power for power in range(2, 9))  # 16 to 65,536
 _RATIOS = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from socket import AF_INET6, has_dualstack_ipv6
 from typing import Any
 
 import pytest
@@ -29,11 +30,21 @@ def test_a_refused_connection_is_unhealthy() -> None:
     assert "refused" in text
 
 
-def check(port: int) -> tuple[int, str]:
+@pytest.mark.skipif(not has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["::", "::1"])
+def test_a_server_without_ipv4_is_asked_by_ipv6(host: str) -> None:
+    with answering(200, "::1") as port:
+        code, text = check(port, host)
+
+    assert code == 0
+    assert text.endswith("because\n")
+
+
+def check(port: int, host: str = "0.0.0.0") -> tuple[int, str]:
     """Run the check as the image does; return its exit code and its output."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", ROOT / "docker" / "healthcheck.py"],
-        env={"ELMO_PORT": str(port), "ELMO_HOST": "0.0.0.0"},
+        env={"ELMO_PORT": str(port), "ELMO_HOST": host},
         capture_output=True,
         text=True,
         timeout=20,
@@ -59,8 +70,11 @@ class Probe(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(status: int) -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), partial(Probe, status)) as server:
+def answering(status: int, host: str = "127.0.0.1") -> Iterator[int]:
+    class Server(HTTPServer):
+        address_family = AF_INET6 if ":" in host else HTTPServer.address_family
+
+    with Server((host, 0), partial(Probe, status)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

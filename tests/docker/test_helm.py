@@ -30,6 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "several models": {"models": {"english": "english", "clinical": "/models/clinical"}},
     "settings": {"settings": {"ELMO_MAX_ANSWER_BYTES": 4294967296, "ELMO_PRECISION": "bfloat16"}},
+    "ipv6": {"host": "::"},
     "traces": {
         "settings": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
         "networkPolicy": {"downloads": False, "egress": [{"ports": [{"port": 4318}]}]},
@@ -132,6 +133,7 @@ def test_each_variant_is_valid_and_keeps_the_promises(variant: str) -> None:
     [
         ({"replica": 3}, "replica"),
         ({"replicas": 0}, "replicas"),
+        ({"host": "127.0.0.1"}, "host"),
         ({"autoscaling": {"kind": "hpo"}}, "autoscaling.kind"),
         ({"settings": {"PRECISION": "int8"}}, "PRECISION"),
         ({"settings": {"ELMO_API_KEYS": "secret"}}, "ELMO_API_KEYS"),
@@ -155,6 +157,10 @@ def test_settings_reach_the_server_as_they_are_written() -> None:
     assert traces["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
     egress = objects("traces")["NetworkPolicy"]["spec"]["egress"]
     assert egress == [{"ports": [{"port": 4318}]}]
+    assert [objects(each)["ConfigMap"]["data"]["ELMO_HOST"] for each in ("settings", "ipv6")] == [
+        "0.0.0.0",
+        "::",
+    ]
     several = objects("several models")["ConfigMap"]["data"]
     assert several["ELMO_MODELS"] == "english=english,clinical=/models/clinical"
     assert "ELMO_MODEL" not in several

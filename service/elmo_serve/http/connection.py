@@ -30,6 +30,7 @@ _READ_AWAY_BYTES: Final = 1 << 20
 """Largest body that is read away after its request was refused. Reading more costs more than the
 new connection that the client then needs."""
 
+_MAPPED: Final = "::ffff:"
 _STATE: Final = "connection"
 """Key of the connection in the ASGI `state` of its requests."""
 
@@ -76,6 +77,8 @@ class Http11(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Serve a connection; close it at once when there are twice as many as the limit."""
         super().connection_made(transport)
+        if self.client is not None:  # an IPv4 address on a socket for both families
+            self.client = (self.client[0].removeprefix(_MAPPED), self.client[1])
         self.is_surplus = len(self.connections) > self._limits.connections
         if len(self.connections) > 2 * self._limits.connections:
             transport.abort()

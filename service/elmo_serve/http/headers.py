@@ -28,6 +28,19 @@ _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
+def to_origin_form(scope: "Scope") -> None:
+    """Split a target in absolute form, `http://host/path`: the host counts in place of `Host`.
+
+    RFC 9112, 3.2.2. Must come before any other function here.
+    """
+    scheme, separator, rest = scope["path"].partition("://")
+    if separator and scheme.lower() in ("http", "https"):
+        authority, slash, path = rest.partition("/")
+        scope["path"] = slash + path or "/"
+        others = [(name, value) for name, value in scope["headers"] if name != b"host"]
+        scope["headers"] = [(b"host", authority.encode()), *others]
+
+
 def first(scope: "Scope", name: bytes) -> str | None:
     """Return the value of the first header called `name` (lower case); None when there is none.
 

@@ -39,9 +39,6 @@ than some proxies send in cookies and tokens."""
 _LAST_BYTES_SECONDS: Final = 5
 """After the drain, for the last bytes in buffers, and for errors at the end of the drain time."""
 
-_KEEP_ALIVE_SECONDS: Final = 75
-"""Longer than clients and proxies keep idle connections: they close, which loses no request."""
-
 _FILES: Final = 256
 """Descriptors that belong to no connection: workers, log, model, kept shared memory."""
 
@@ -56,7 +53,9 @@ delay the event loop by as much; less costs throughput (benchmarks/event_loop.py
 _GEN0_OBJECTS: Final = 10_000
 """Allocations before the garbage collector runs: requests leave few cyclic objects."""
 
-_EVERY_INTERFACE: Final = ("0.0.0.0", "::")
+_EVERY_IPV4: Final = "0.0.0.0"
+_EVERY_ADDRESS: Final = "::"
+"""Hosts that stand for all interfaces; the second one for those of IPv4 and IPv6."""
 
 _FAILURES: Final = 100
 """Failures in `_FAILURE_SECONDS` after which the process ends. A larger value logs more of them."""
@@ -89,7 +88,7 @@ def run(server: Server, app: FastAPI | None = None) -> int:
     settings = server.settings
     _allow_files(_FILES + _FILES_A_CONNECTION * settings.max_connections)
     with ExitStack() as stack:
-        sockets = [stack.enter_context(each) for each in _listen(settings)]
+        sockets = [stack.enter_context(each) for each in listen(settings)]
         server.address = _address(settings.host, sockets[0].getsockname()[1])
         uvicorn_server = _UvicornServer(
             server, app or create_app(server, is_local=settings.is_local)
@@ -120,7 +119,7 @@ class _UvicornServer(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_keep_alive=settings.keep_alive_seconds,
                 http=cast(type[asyncio.Protocol], partial(Http11, limits)),  # called like a class
                 ws="none",
                 h11_max_incomplete_event_size=_HEAD_BYTES,
@@ -132,7 +131,7 @@ class _UvicornServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start; then tune the interpreter for a process that answers many small requests."""
         await super().startup(sockets)
-        every = ", on every interface" if self._server.settings.host in _EVERY_INTERFACE else ""
+        every = ", on every interface" if _is_every(self._server.settings.host) else ""
         _log.info("listening on %s%s", self._server.address, every)
         if not (self._server.settings.is_local or self._server.settings.api_key_names()):
             _log.warning("no API key is set: every client of this address can use the server")
@@ -254,13 +253,17 @@ class LoopFailureHandler:
             self._exit_process(1)
 
 
-def _listen(settings: Settings) -> list[socket.socket]:
+def listen(settings: Settings) -> list[socket.socket]:
     """Return a listening socket for each address of the host.
 
     Raises:
         SettingsError: the host has no address, or the port is taken or not allowed.
     """
     host, port = settings.host, settings.port
+    has_both = host == _EVERY_ADDRESS and socket.has_dualstack_ipv6()
+    if host == _EVERY_ADDRESS and not has_both:
+        _log.warning("no IPv6 here: listening on 0.0.0.0 in place of ::")
+        host = _EVERY_IPV4
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -272,8 +275,11 @@ def _listen(settings: Settings) -> list[socket.socket]:
         for family, *_, address in dict.fromkeys(found):
             if sockets:  # with port 0 the first address chooses
                 port = sockets[0].getsockname()[1]
+            place = (str(address[0]), port)
             sockets.append(
-                socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
+                socket.create_server(
+                    place, family=family, backlog=_BACKLOG, dualstack_ipv6=has_both
+                )
             )
     except OSError as error:
         for each in sockets:
@@ -295,8 +301,12 @@ def _cannot_listen(host: str, port: int, error: OSError) -> str:
 
 def _address(host: str, port: int) -> str:
     """Return the address to open in a browser."""
-    name = "localhost" if host in _EVERY_INTERFACE else host
+    name = "localhost" if _is_every(host) else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def _is_every(host: str) -> bool:
+    return host in (_EVERY_IPV4, _EVERY_ADDRESS)
 
 
 def _allow_files(wanted: int) -> None:

@@ -126,7 +126,8 @@ class Settings(BaseModel):
     host: str = Field(
         "127.0.0.1",
         min_length=1,
-        description="Address to listen on; 0.0.0.0 for every interface, which the image sets.",
+        description="Address to listen on; for every interface 0.0.0.0, which the image sets, or "
+        ":: for IPv6 as well.",
         json_schema_extra={"allowed": "an address or a host name"},
     )
     published_address: str | None = Field(
@@ -183,6 +184,13 @@ class Settings(BaseModel):
         30.0,
         description="Longest time in seconds for a client to send the head of a request, and to "
         "read a response, which has another second for each 64 KiB.",
+    )
+    keep_alive_seconds: int = Field(
+        75,
+        ge=1,
+        le=_DAY,
+        description="Time in seconds for which an idle connection is kept; longer than the proxy "
+        "in front keeps it, so that no request is lost.",
     )
     drain_timeout_seconds: float = Field(
         30.0,

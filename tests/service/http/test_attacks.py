@@ -132,6 +132,22 @@ def test_an_upgrade_is_ignored_and_the_body_is_no_second_request(
     assert "upgrade request" not in server.log  # Java's client asks for h2c in each request
 
 
+# targets in absolute form
+
+
+@pytest.mark.parametrize(
+    ("authority", "status"), [(b"127.0.0.1:8000", 200), (b"localhost", 200), (b"evil.example", 403)]
+)
+def test_an_absolute_target_is_answered_by_its_own_host(
+    server: Running, authority: bytes, status: int
+) -> None:
+    head = b"GET http://%s/info HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with connected(server) as connection:
+        connection.sendall(head % authority)
+
+        assert statuses(read(connection)) == [status]
+
+
 # 4: bytes that are no request
 
 

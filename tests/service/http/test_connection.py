@@ -32,7 +32,7 @@ class Client(asyncio.Transport):
     """A transport; `unsent` are the bytes that its client, and the kernel, have not taken."""
 
     def __init__(self, make: partial[Http11]) -> None:
-        super().__init__()
+        super().__init__({"peername": ("::ffff:192.0.2.7", 1)})
         self.data = bytearray()
         self.unsent = 0
         self.is_ended = self.is_closed = self.is_aborted = self._is_paused = False
@@ -418,6 +418,18 @@ def test_a_client_that_does_not_read_is_dropped_and_its_response_ends(reads: boo
 
 
 # Interfaces
+
+
+@in_virtual_time
+async def test_an_ipv4_address_is_written_as_such_on_a_socket_of_both_families() -> None:
+    async def says_client(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": scope["client"][0].encode()})
+
+    client = connect(says_client)
+    await client.send(get(9))
+
+    assert b"\r\n192.0.2.7\r\n" in client.data
 
 
 async def test_bytes_without_memory_end_their_connection_alone() -> None:

@@ -36,6 +36,29 @@ def test_the_announced_length_is_a_number_or_none(sent: str, length: int | None)
 
 
 @pytest.mark.parametrize(
+    ("target", "path", "host"),
+    [
+        ("http://a.example:80/info", "/info", "a.example:80"),
+        ("HTTPS://a/b/c://d", "/b/c://d", "a"),
+        ("http://a", "/", "a"),
+        ("/info", "/info", "here"),
+        ("/http://a/info", "/http://a/info", "here"),
+        ("ftp://a/info", "ftp://a/info", "here"),
+        ("*", "*", "here"),
+    ],
+)
+def test_the_authority_of_an_absolute_target_counts_as_host(
+    target: str, path: str, host: str
+) -> None:
+    scope = http_scope(target, host="here", accept="b")
+
+    headers.to_origin_form(scope)
+
+    assert (scope["path"], headers.first(scope, b"host")) == (path, host)
+    assert headers.first(scope, b"accept") == "b"
+
+
+@pytest.mark.parametrize(
     ("sent", "is_framed_twice"),
     [
         ({}, False),

@@ -13,9 +13,11 @@ from subprocess import check_output
 import httpx
 import pytest
 
-from elmo_serve.http.server import first_steps
+from elmo_serve.http.server import first_steps, listen
+from elmo_serve.settings import Settings
 from tests.support.gated_server import close_gate, gated
 from tests.support.processes import children
+from tests.support.raw_http import connected, read, statuses
 from tests.support.servers import SMALL, Running, running
 
 
@@ -37,6 +39,40 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     found = re.search(r"Max open files +(\d+) +(\d+)", limits)
     assert found and found.groups() == (str(allowed), "1500")
     assert ("few files can be open" in log) is warns
+
+
+def test_an_idle_connection_is_closed_after_its_time(tmp_path: Path) -> None:
+    with (
+        running(tmp_path, model=SMALL, until_ready=False, keep_alive_seconds=1) as server,
+        connected(server) as connection,
+    ):
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        assert statuses(read(connection)) == [200]  # which ends when the server closes
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_every_address_is_of_both_families(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL, host="::") as server:
+        port = server.url.rpartition(":")[2]
+        assert server.url == f"http://localhost:{port}"
+        for address in ("127.0.0.1", "[::1]"):
+            assert httpx.get(f"http://{address}:{port}/info").status_code == 200
+        server.until(lambda: server.log.count("route=/info") == 2)
+
+    assert "client=127.0.0.1" in server.log and "client=::1" in server.log
+
+
+def test_without_ipv6_every_address_is_one_of_ipv4(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+
+    (listening,) = listen(Settings(host="::", port=0))
+
+    with listening:
+        assert listening.getsockname()[0] == "0.0.0.0"
+    assert "no IPv6" in caplog.text
 
 
 def test_a_closed_terminal_drains_the_server(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ class RequestContext:
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
+        headers.to_origin_form(scope)
         connection = connection_of(scope)
         request_id = headers.request_id(scope)
         scope["state"] = {**scope.get("state", {}), "request_id": request_id, "log_fields": {}}
