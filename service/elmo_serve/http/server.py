@@ -9,12 +9,10 @@ import resource
 import signal
 import socket
 import sys
-import time
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import uvicorn
 import uvloop
@@ -23,7 +21,6 @@ from fastapi import FastAPI
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection import ConnectionLimits, Http11
-from elmo_serve.http.errors.problem_details import is_shortage
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, SettingsError
@@ -56,11 +53,6 @@ _GEN0_OBJECTS: Final = 10_000
 _EVERY_IPV4: Final = "0.0.0.0"
 _EVERY_ADDRESS: Final = "::"
 """Hosts that stand for all interfaces; the second one for those of IPv4 and IPv6."""
-
-_FAILURES: Final = 100
-"""Failures in `_FAILURE_SECONDS` after which the process ends. A larger value logs more of them."""
-
-_FAILURE_SECONDS: Final = 10.0
 
 _log = logging.getLogger("elmo_serve")
 
@@ -147,7 +139,6 @@ class _UvicornServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle the signals on the event loop; uvicorn would raise them again at the end."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(LoopFailureHandler())
         numbers = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup asks for that
             numbers.append(signal.SIGHUP)  # the terminal is closed
@@ -210,47 +201,6 @@ Ready: {address}
   curl     curl {address}/embed {key}-H 'Content-Type: application/json' -d '{body}'
   docs     {address}/docs
   metrics  {address}/metrics"""
-
-
-class LoopFailureHandler:
-    """An exception handler for an event loop that has no memory or descriptor left for itself.
-
-    A callback of the loop's own that fails is called again at once, for ever: uvloop's
-    `_read_from_self` has filled a log with three million MemoryErrors, and no signal was handled
-    any more. Failures of one connection or task do not count: they end with it.
-    """
-
-    def __init__(
-        self,
-        exit_process: Callable[[int], Any] = os._exit,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._exit_process = exit_process
-        self._clock = clock
-        self._times: deque[float] = deque(maxlen=_FAILURES)
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log the exception; end the process with status 1 after too many of them."""
-        if is_shortage(context.get("exception")) and not {"transport", "future"} & context.keys():
-            now = self._clock()
-            self._times.append(now)
-            if len(self._times) == _FAILURES and now - self._times[0] <= _FAILURE_SECONDS:
-                self._give_up()
-                return
-        loop.default_exception_handler(context)
-
-    def _give_up(self) -> None:
-        try:
-            _log.critical(
-                "the event loop has failed %d times within %g seconds, out of memory or file "
-                "descriptors: the server ends",
-                _FAILURES,
-                _FAILURE_SECONDS,
-            )
-            logging.shutdown()
-        finally:
-            # At once: the loop cannot close anything. Child processes read an end of file.
-            self._exit_process(1)
 
 
 def listen(settings: Settings) -> list[socket.socket]:

@@ -26,12 +26,12 @@ class Body:
 
     A body over `SMALL_BODY_BYTES` counts with the bytes that have come, until the block is left.
     The pieces stay apart, on the heap: a body that never ends holds no file descriptor.
-    `most_bytes` is a limit of this body alone.
+    `max_bytes` is a limit of this body alone.
     """
 
-    def __init__(self, scope: "Scope", budget: ByteBudget, most_bytes: float = math.inf) -> None:
+    def __init__(self, scope: "Scope", budget: ByteBudget, max_bytes: float = math.inf) -> None:
         self.size = 0
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._pieces: list[bytes] = []
         self._hold = budget.hold(headers.client(scope))
         self._announced = headers.content_length(scope) or 0
@@ -52,7 +52,7 @@ class Body:
 
         Raises:
             DisconnectError: the client left before the end.
-            TooLarge: the body has more than `most_bytes`.
+            TooLarge: the body has more than `max_bytes`.
             Overloaded, ClientOverShare: it does not fit beside the other bodies.
         """
         self._check_size(self._announced)
@@ -84,8 +84,7 @@ class Body:
         self._pieces.clear()
 
     def _check_size(self, size: int) -> None:
-        if size > self._most_bytes:
+        if size > self._max_bytes:
             raise TooLarge(
-                f"The body has {size} bytes or more and at most {self._most_bytes} are allowed "
-                "here."
+                f"The body has {size} bytes or more and at most {self._max_bytes} are allowed here."
             )

@@ -1,10 +1,8 @@
 """From the body of a request to its vectors: the steps that every route that embeds shares."""
 
 import asyncio
-import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 import orjson
@@ -40,18 +38,18 @@ VECTORS_FACTOR: Final = 1
 """Memory of a small response that is computed from the vectors, against these."""
 
 
-@asynccontextmanager
-async def received(request: Request, most_bytes: float = math.inf) -> AsyncIterator[Body]:
-    """Receive a body of another kind for a block, which ends as that of `EmbeddingCall`.
+async def received(request: Request, max_bytes: int) -> bytes:
+    """Return a small body of another kind.
 
     Raises:
+        DeadlineExceeded, Unavailable: as the block of `EmbeddingCall`.
         ServiceError, DisconnectError: see `Body.receive`.
     """
     server: Server = request.app.state.server
     async with server.deadlines.begin(server.settings.request_timeout_seconds):
-        with Body(request.scope, server.bodies, most_bytes) as body:
+        with Body(request.scope, server.bodies, max_bytes) as body:
             await body.receive(request.receive)
-            yield body
+            return body.take()
 
 
 class EmbeddingCall:

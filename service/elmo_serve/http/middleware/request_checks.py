@@ -44,15 +44,15 @@ Check = Callable[[Scope], None]
 class RequestChecks:
     """Runs the checks of the head in their order, bounds the body, and answers every error.
 
-    The first check that raises answers the request. A body of more than `most_bytes`, by its
+    The first check that raises answers the request. A body of more than `max_bytes`, by its
     announced length or by the bytes that come, raises TooLarge out of `receive`. Exceptions of the
     application become responses as well. Notes the bytes that came for the access log.
     """
 
-    def __init__(self, app: ASGIApp, checks: Sequence[Check], most_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, checks: Sequence[Check], max_bytes: int) -> None:
         self._app = app
         self._checks = checks
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,9 +89,9 @@ class RequestChecks:
             scope["state"]["log_fields"]["request_bytes"] = size
 
     def _check_size(self, size: int) -> None:
-        if size > self._most_bytes:
+        if size > self._max_bytes:
             raise TooLarge(
-                f"The body has {size} bytes or more and at most {self._most_bytes} are allowed "
+                f"The body has {size} bytes or more and at most {self._max_bytes} are allowed "
                 "(ELMO_MAX_BODY_BYTES)."
             )
 

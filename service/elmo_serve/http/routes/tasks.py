@@ -82,8 +82,7 @@ async def put_task(
     headers.media_type(request.scope)
     # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
     # million unknown fields would stop the event loop for seconds.
-    async with received(request, MAX_FILE_BYTES) as sent:
-        body = validated(TaskBody, sent.take())
+    body = validated(TaskBody, await received(request, MAX_FILE_BYTES))
     check_name(name)
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}: leave `name` out"

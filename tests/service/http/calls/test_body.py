@@ -21,8 +21,8 @@ def budget_of(limit: int = MOST) -> ByteBudget:
     return ByteBudget(limit, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic)
 
 
-async def read(scope: Scope, receive: Receive, budget: ByteBudget, most_bytes: int = MOST) -> bytes:
-    with Body(scope, budget, most_bytes) as body:
+async def read(scope: Scope, receive: Receive, budget: ByteBudget, max_bytes: int = MOST) -> bytes:
+    with Body(scope, budget, max_bytes) as body:
         await body.receive(receive)
         return body.take()
 
