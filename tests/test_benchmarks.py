@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +37,7 @@ def text(tmp_path: Path) -> str:
 def test_every_program_says_what_it_measures(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # In this process: most of the time of 22 short processes is the import of torch.
+    # In this process: most of the time of short processes is the import of torch.
     main = importlib.import_module(PROGRAMS[program]).main
     monkeypatch.setattr(sys, "argv", [program, "--help"])
     with pytest.raises(SystemExit) as ended:
@@ -120,20 +119,6 @@ def test_allennlp_gives_the_same_vectors(text: str) -> None:
     assert len([line for line in lines if "| float32 |" in line]) == 4
 
 
-@pytest.mark.long
-def test_neighbours_are_searched_alone_and_over_http(text: str) -> None:
-    sizes = ("--tokens", "60", "--searches", "3", "--recalls", "3")
-    done = started("neighbours", text, text, "--model", str(SMALL), *sizes)
-    lines = done.stdout.splitlines()
-    rows = [line.split("|")[1:-1] for line in lines if line.endswith(" ms |")]
-    assert [row[0].strip() for row in rows] == [
-        *("layer 0", "layer 1", "layer 2"),
-        *("average", "mixture"),
-    ], done.stderr
-    assert all(float(row[1]) == 1 for row in rows[1:])  # a few tokens are searched exactly
-    assert any("peak memory" in line for line in lines)
-
-
 def run(program: str, *arguments: str) -> str:
     """Run a program of benchmarks/ and return what it printed."""
     done = started(program, *arguments)
@@ -152,13 +137,3 @@ def started(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
-
-
-@pytest.mark.skipif(
-    not (shutil.which("haproxy") and shutil.which("wrk")), reason="haproxy or wrk is not installed"
-)
-def test_the_proxy_is_measured_with_a_model(text: str) -> None:
-    options = ("--model", str(SMALL), "--rounds", "1", "--seconds", "0.2", "--only", "model")
-    lines = run("replicas", text, *options).splitlines()
-    row = next(line for line in lines if line.startswith("| 1 |"))
-    assert all(float(cell.strip(" %").replace(",", "")) > 0 for cell in row.split("|")[1:-1])

@@ -34,9 +34,8 @@ from benchmarks.faults.laws import Size, broken, measure, settled, until_quiet
 from benchmarks.faults.replicas import Replica, compiled, throttle_file
 from benchmarks.faults.schedule import Event, draw
 from benchmarks.faults.tasks import TaskHistory
-from benchmarks.load import TASK_NAME
 from benchmarks.machine import describe
-from tests.support.answers import TASK, Answers, sentences
+from tests.support.answers import TASK, TASK_NAME, Answers, sentences
 from tests.support.checkpoints import poisoned_by
 from tests.support.replicas import proxied
 from tests.support.servers import SMALL

@@ -14,9 +14,8 @@ import orjson
 
 from benchmarks.faults.injections import SLOW, UNREACHABLE, Environment
 from benchmarks.faults.replicas import RAISES
-from benchmarks.load import random_options
 from elmo_serve.http.media_types import ENCODERS
-from tests.support.answers import Answers, Asked
+from tests.support.answers import Answers, Asked, random_options
 
 LATE_SECONDS = 20.0
 """Seconds after its deadline at which a request without an answer counts as hung."""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from benchmarks.attacks import Attack, start_attacker
+from benchmarks.faults.attackers import Attack, start_attacker
 from tests.support.servers import Running
 
 BODY_BYTES = 1 << 20

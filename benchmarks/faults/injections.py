@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.attacks import ATTACKS
+from benchmarks.faults.attackers import ATTACKS
 from benchmarks.faults.hostile import BAD_REQUESTS, attack, status_of
 from benchmarks.faults.link import DIRECTIONS
 from benchmarks.faults.replicas import Replica
@@ -176,8 +176,7 @@ async def _hostile(on: Environment, replica: Replica, event: Event) -> None:
     server = replica.server
     assert server is not None
     is_over = threading.Event()
-    kinds = [name for name, _ in ATTACKS]
-    with attack(server, kinds[event.pick % len(kinds)], is_over):
+    with attack(server, ATTACKS[event.pick % len(ATTACKS)], is_over):
         until = time.monotonic() + event.seconds
         for request in BAD_REQUESTS:
             start = time.monotonic()

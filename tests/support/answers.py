@@ -23,6 +23,9 @@ Array = NDArray[Any]
 TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
 """Largest difference, relative to the largest number of the sentence."""
 
+TASK_NAME = "load"
+"""The name of the task that requests may use."""
+
 TASK = {"weights": [0.3, -1.0, 0.8], "gamma": 1.7, "layer_norm": True}
 
 _LONGEST = 120
@@ -102,6 +105,33 @@ class Answers:
             found = [array.astype(asked.options.get("dtype", "float32")) for array in found]
         pairs = zip(found, asked.sentences, strict=True)
         return max((self.difference(*pair, asked.options) for pair in pairs), default=0.0)
+
+
+def random_options(source: random.Random, layer_count: int) -> dict[str, Any]:
+    """Return random fields of a request other than its sentences, for every kind of output."""
+    every = range(layer_count)
+    options: dict[str, Any] = source.choice(
+        [
+            {},
+            {"layers": "top"},
+            {"layers": "average"},
+            {"layers": source.sample(every, 2)},
+            {"task": TASK_NAME},
+            {
+                "mix": {
+                    "weights": [source.uniform(-2, 2) for _ in every],
+                    "gamma": source.uniform(0.1, 3),
+                    "layer_norm": source.random() < 0.5,
+                }
+            },
+        ]
+    )
+    options = dict(options)
+    if source.random() < 0.4:
+        options["pooling"] = source.choice(["mean", "max"])
+    if source.random() < 0.25:
+        options["dtype"] = "float16"
+    return options
 
 
 def sentences(text: Path | None, count: int, source: random.Random) -> list[list[str]]:
