@@ -32,6 +32,7 @@ _FAILURES = (
     "text_lost",
     "text_hung",
     "deadline",
+    "api_keys",
 )
 
 

@@ -39,6 +39,11 @@ def test_the_grace_period_exceeds_twice_the_drain_timeout() -> None:
     assert int(seconds) > 2 * Settings.model_fields["drain_timeout_seconds"].default
 
 
+def test_memory_and_processors_are_limited_by_one_variable_each() -> None:
+    assert SERVICES["elmo"]["mem_limit"] == "${MEMORY:-0}"
+    assert SERVICES["elmo"]["cpus"] == "${CPUS:-0}"
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_services_run_without_privileges(name: str) -> None:
     service = SERVICES[name]

@@ -57,6 +57,19 @@ def test_a_release_names_its_base_by_digest() -> None:
     assert "BASE=python@sha256:" in text
 
 
+def test_secrets_and_weights_reach_neither_git_nor_the_image() -> None:
+    private = [".env", "keys.txt", "models/weights.hdf5"]
+    command = ["git", "-C", str(ROOT), "check-ignore", "--no-index", *private]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    taken = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
+
+    assert done.stdout.split() == private
+    assert taken == {
+        *("constraints.txt", "pyproject.toml", "README.md", "LICENSE"),
+        *("model", "service", "client", "docker/healthcheck.py"),
+    }
+
+
 def test_the_modes_of_a_checkout_do_not_reach_the_image() -> None:
     """With umask 077 a checkout is readable for its owner alone, who is not the image's user."""
     last_stage = TEXT[TEXT.rindex("\nFROM ") :]

@@ -22,12 +22,7 @@ from starlette.types import ASGIApp
 from elmo_serve.http import openapi
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.page_checks import host_check, origin_check
-from elmo_serve.http.middleware.request_checks import (
-    KeyRing,
-    RequestChecks,
-    check_head,
-    connection_check,
-)
+from elmo_serve.http.middleware.request_checks import RequestChecks, check_head, connection_check
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes import (
     embed,
@@ -95,7 +90,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         routes=routes,
     )
     app.state.server = server
-    openapi.describe(app, needs_key=bool(server.settings.api_key_names()))
+    openapi.describe(app, needs_key=bool(server.keys))
     return app
 
 
@@ -130,13 +125,13 @@ class _Application(FastAPI):
 def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> list[Middleware]:
     """Return the layers around every route, from the outermost inwards."""
     settings = server.settings
-    keys = settings.api_key_names()
+    keys = server.keys
     checks = (
         check_head,
         *([host_check(settings.cors_origins)] if is_local and not keys else ()),
         origin_check(settings.cors_origins, compares_hosts=not keys),
         connection_check(settings.max_connections),
-        KeyRing(keys).check,
+        *([keys.check] if keys else ()),
         server.load_shedder.check,
     )
     return [
@@ -171,6 +166,7 @@ def _lifespan(server: Server) -> Callable[[FastAPI], AbstractAsyncContextManager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         server.engine.start()
         server.helpers.start()
+        server.keys.start()
         opening = asyncio.create_task(server.readiness.open())
         try:
             yield

@@ -126,7 +126,7 @@ class _UvicornServer(uvicorn.Server):
         await super().startup(sockets)
         every = ", on every interface" if _is_every(self._server.settings.host) else ""
         _log.info("listening on %s%s", self._server.address, every)
-        if not (self._server.settings.is_local or self._server.settings.api_key_names()):
+        if not (self._server.settings.is_local or self._server.keys):
             _log.warning("no API key is set: every client of this address can use the server")
         self._run(self._announce())
         self._run(self._stop_when_failed())
@@ -179,7 +179,7 @@ class _UvicornServer(uvicorn.Server):
                 fields = {"model": model.name, "revision": model.info.revision}
                 text = "Serving %s on %s (docs: /docs)"
                 _log.info(text, model.name, server.address, extra=fields)
-        needs_key = bool(server.settings.api_key_names())
+        needs_key = bool(server.keys)
         logs.show(first_steps(server.address, needs_key=needs_key))
 
     async def _stop_when_failed(self) -> None:

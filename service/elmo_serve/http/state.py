@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
+from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModels
@@ -36,6 +37,7 @@ class Server:
     readiness: Readiness
     task_thread: TaskThread
     helpers: Helpers
+    keys: KeyRing
     load_shedder: LoadShedder
     bodies: ByteBudget
     deadlines: Deadlines
@@ -56,6 +58,7 @@ class Server:
     async def close(self) -> None:
         """End the processes and the watch over the tasks; send the last spans."""
         self.readiness.close()
+        self.keys.close()
         self.task_thread.close()
         for model in self.models:
             model.close()

@@ -9,6 +9,7 @@ from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
+from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
@@ -95,6 +96,7 @@ def _server(
         readiness=Readiness(settings, served, indexes, task_thread, metrics),
         task_thread=task_thread,
         helpers=Helpers.of(segments, metrics, cores),
+        keys=KeyRing(settings, metrics.failures.labels("api_keys")),
         load_shedder=LoadShedder(
             engine,
             timeout_seconds=settings.request_timeout_seconds,

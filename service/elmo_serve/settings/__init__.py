@@ -212,8 +212,8 @@ class Settings(BaseModel):
     )
     api_keys_file: KeyFile | None = Field(
         None,
-        description="File of more keys, read at the start: one a line; lines that start with # are "
-        "ignored.",
+        description="File of more keys: one a line; lines that start with # are ignored. A changed "
+        "file is read again.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},
     )
     cors_origins: tuple[str, ...] = Field(

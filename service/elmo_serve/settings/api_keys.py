@@ -15,13 +15,17 @@ _NAMED: Final = re.compile(rf"(?:([A-Za-z0-9._-]{{1,64}}):[ \t]+)?({KEY.pattern}
 
 _MAX_BYTES: Final = 1 << 20
 
+Stamp = tuple[int, int, int]
+"""Time of the last change in nanoseconds, inode and size: another one is another content."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """The keys that a file held when it was read, and the names of those that have one."""
+    """The keys that a file held at `stamp`, and the names of those that have one."""
 
     path: Path
     keys: tuple[SecretStr, ...]
+    stamp: Stamp | None
     names: dict[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -32,6 +36,7 @@ def read(path: Path) -> KeyFile:
         ValueError: the file cannot be read, a line is no key, or there is none. The text shows
             nothing of the file.
     """
+    found_at = stamp(path)  # before the text: a change in between is seen by the next look
     keys: dict[str, None] = {}  # a set that keeps the order
     names: dict[str, str] = {}
     for number, line in enumerate(_text(path).splitlines(), start=1):
@@ -47,7 +52,16 @@ def read(path: Path) -> KeyFile:
         keys[key] = None
     if not keys:  # a server that was given a file is meant to ask for keys
         raise ValueError("holds no key")
-    return KeyFile(path, tuple(map(SecretStr, keys)), names)
+    return KeyFile(path, tuple(map(SecretStr, keys)), found_at, names)
+
+
+def stamp(path: Path) -> Stamp | None:
+    """Return the stamp of the file that a path leads to, through links; None for no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _fault(line: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from elmo_serve.http.errors.problem_details import Problem
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.middleware.request_checks import is_open
+from elmo_serve.http.middleware.api_keys import is_open
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse

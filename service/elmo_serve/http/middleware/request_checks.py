@@ -4,8 +4,7 @@ A check looks at the scope of a request before its body is received, and raises 
 it refuses reaches no route.
 """
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -15,7 +14,6 @@ from elmo_model.errors import shown
 from elmo_serve.errors import (
     MalformedRequest,
     TooLarge,
-    Unauthorized,
     Unavailable,
     UnknownRoute,
 )
@@ -32,11 +30,6 @@ PROBES: Final = frozenset({"/health/live", "/health/ready", "/health", "/metrics
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
 debug level, so that they do not fill the log."""
 
-OPEN: Final = PROBES | {"/", "/docs", "/openapi.json"}
-"""GET of these is answered without an API key: none holds data of the model or of a client."""
-
-_OPEN_FOLDERS: Final = ("/docs/", "/page/")
-"""Likewise for the files of the pages `/docs` and `/`: scripts, styles and icons."""
 
 Check = Callable[[Scope], None]
 
@@ -128,44 +121,3 @@ def connection_check(limit: int) -> Check:
             )
 
     return check
-
-
-def is_open(method: str, path: str) -> bool:
-    """Tell whether a request needs no API key."""
-    return method in ("GET", "HEAD") and (path in OPEN or path.startswith(_OPEN_FOLDERS))
-
-
-class KeyRing:
-    """The server's keys with their names, found by a digest: no time tells how near a guess is."""
-
-    def __init__(self, keys: Mapping[str, str]) -> None:
-        self._names = {_digest(key): name for key, name in keys.items()}
-
-    def name(self, scope: Scope) -> str | None:
-        """Return the name of the key that was sent, as a bearer or in `X-API-Key`; None if none."""
-        scheme, _, bearer = (headers.first(scope, b"authorization") or "").partition(" ")
-        sent = [headers.first(scope, b"x-api-key"), bearer if scheme.lower() == "bearer" else None]
-        names = (self._names.get(_digest(key.strip())) for key in sent if key is not None)
-        return next((name for name in names if name is not None), None)
-
-    def check(self, scope: Scope) -> None:
-        """Answer 401 to a request without a key, if its path is not open or there are none.
-
-        The name stands for the client in quotas and in the access log; the key itself is written
-        nowhere.
-        """
-        if not self._names or is_open(scope["method"], scope["path"]):
-            return
-        name = self.name(scope)
-        if name is None:
-            sent = (headers.first(scope, each) for each in (b"authorization", b"x-api-key"))
-            found = "none" if all(each is None for each in sent) else "another"
-            raise Unauthorized(
-                f"Found {found}, expected an API key of the server: `Authorization: Bearer KEY`."
-            )
-        scope["state"]["client"] = f"key {name}"
-        scope["state"]["log_fields"]["key"] = name
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("latin-1")).digest()

@@ -1,95 +1,162 @@
-"""API keys: which requests need one, and where it does not appear."""
+"""API keys: which requests need one, where it does not appear, and a file of them that changes."""
 
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.conftest import KEY
-from tests.support.in_process import in_process
-from tests.support.servers import Running
+from elmo_serve.http.middleware.api_keys import OPEN
+from elmo_serve.http.middleware.request_checks import PROBES
+from tests.support.engines import turns
+from tests.support.in_process import InProcess, in_process
+
+KEY = "open-sesame"
+NO_KEY = [None, "", "Bearer", f"Bearer {KEY}x", KEY, f"Basic {KEY}", f"Bearer {KEY},other"]
 
 
-@pytest.mark.parametrize("path", ["/info", "/tasks", "/tasks/ner", "/docsx", "/no"])
+@pytest.fixture
+async def serving() -> AsyncIterator[InProcess]:
+    async with in_process(api_keys=f"other,{KEY}") as serving:
+        yield serving
+
+
+async def status(serving: InProcess, path: str = "/tasks", **headers: str) -> int:
+    sent = [
+        (name.replace("_", "-").encode(), value.encode("latin-1"))
+        for name, value in headers.items()
+    ]
+    return (await serving.client.get(path, headers=sent)).status_code
+
+
+async def test_without_a_key_the_response_is_401(serving: InProcess) -> None:
+    for path in ("/info", "/tasks/ner", "/docsx", "/no"):
+        for value in NO_KEY:
+            headers = {} if value is None else {"Authorization": value}
+            answer = await serving.client.get(path, headers=headers)
+
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert answer.json()["instance"] == answer.headers["x-request-id"]
+            assert KEY not in answer.text
+            assert ("another" in answer.json()["detail"]) == (value is not None)
+
+
 @pytest.mark.parametrize(
-    "value",
-    [None, "", "Bearer", f"Bearer {KEY}x", KEY, f"Basic {KEY}", f"Bearer {KEY},other"],
-)
-def test_without_a_key_the_response_is_401(narrow: Running, path: str, value: str | None) -> None:
-    headers = {} if value is None else {"Authorization": value}
-
-    answer = httpx.get(narrow.url + path, headers=headers)
-
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["instance"] == answer.headers["x-request-id"]
-    assert KEY not in answer.text
-    assert ("another" in answer.json()["detail"]) == (value is not None)
-
-
-@pytest.mark.parametrize(
-    "value", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER  {KEY}", "Bearer other"]
-)
-def test_each_key_is_accepted(narrow: Running, value: str) -> None:
-    answer = httpx.get(narrow.url + "/info", headers={"Authorization": value})
-
-    assert answer.status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
+    ("sent", "expected"),
     [
-        ({"X-API-Key": KEY}, 200),
-        ({"X-API-Key": "x", "Authorization": f"Bearer {KEY}"}, 200),
-        ({"X-API-Key": KEY, "Authorization": "Basic x"}, 200),
-        ({"X-API-Key": "x"}, 401),
-        ({"X-API-Key": f"Bearer {KEY}"}, 401),
-        ({"X-API-Key": "\xff"}, 401),
+        ({"Authorization": f"Bearer {KEY}"}, 200),
+        ({"Authorization": f"BEARER  {KEY}"}, 200),
+        ({"Authorization": "bearer other"}, 200),
+        ({"X_API_Key": KEY}, 200),
+        ({"X_API_Key": "x", "Authorization": f"Bearer {KEY}"}, 200),
+        ({"X_API_Key": KEY, "Authorization": "Basic x"}, 200),
+        ({"X_API_Key": "x"}, 401),
+        ({"X_API_Key": f"Bearer {KEY}"}, 401),
+        ({"X_API_Key": "\xff"}, 401),
     ],
 )
-def test_a_key_is_taken_from_a_header_of_its_own(
-    narrow: Running, sent: dict[str, str], status: int
+async def test_a_key_is_taken_as_a_bearer_or_beside_a_foreign_authorization(
+    serving: InProcess, sent: dict[str, str], expected: int
 ) -> None:
-    """Gateways and dashboards that own `Authorization` have no other place for it."""
-    headers = [(name.encode(), value.encode("latin-1")) for name, value in sent.items()]
-
-    assert httpx.get(narrow.url + "/info", headers=headers).status_code == status
+    assert await status(serving, **sent) == expected
 
 
-async def test_keys_of_a_file_are_accepted_and_not_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "keys"
-    file.write_text("# two of them\nfrom-a-file\nanother-one\n")
-    keys = ("from-a-file", "another-one", "# two of them", "two", "from-a-fil", "x")
+async def test_probes_and_the_files_of_the_pages_need_no_key(serving: InProcess) -> None:
+    assert PROBES < OPEN
+    for path in (*OPEN, "/docs/swagger-ui.css", "/page/main.js"):
+        assert await status(serving, path) == 200
+
+
+async def test_pages_of_an_allowed_origin_may_send_a_key_in_either_header() -> None:
+    asked = {
+        "Origin": "https://example.org",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,x-api-key",
+    }
+    async with in_process(api_keys=KEY, cors_origins="https://example.org") as serving:
+        answer = await serving.client.options("/embed", headers=asked)
+
+    assert answer.status_code == 200
+    assert {"authorization", "x-api-key"} <= set(
+        answer.headers["access-control-allow-headers"].lower().replace(" ", "").split(",")
+    )
+
+
+async def test_keys_are_not_logged(serving: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "elmo_serve")
-    async with in_process(api_keys_file=str(file)) as serving:
-        answers = [
-            await serving.client.get("/tasks", headers={"Authorization": f"Bearer {key}"})
-            for key in keys
-        ]
+    assert await status(serving, Authorization=f"Bearer {KEY}") == 200
+    assert await status(serving, Authorization=f"Bearer wrong-{KEY}") == 401
     log = str([vars(record) for record in caplog.records])
 
-    assert [answer.status_code for answer in answers] == [200, 200, 401, 401, 401, 401]
     assert "/tasks" in log
-    assert "from-a-file" not in log
-    assert "another-one" not in log
+    assert KEY not in log
 
 
-@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
-def test_probes_and_metrics_need_no_key(narrow: Running, path: str) -> None:
-    assert httpx.get(narrow.url + path).status_code == 200
+class MountedSecret:
+    """A file that is a link into a folder, as Kubernetes mounts a Secret: an update swaps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "keys"
+        self._folder = folder
+        self._number = 0
+
+    def update(self, text: str) -> None:
+        self._number += 1
+        version = self._folder / str(self._number)
+        version.mkdir()
+        (version / "keys").write_text(text)
+        link = self._folder / "new"
+        link.symlink_to(version)
+        link.rename(self._folder / "data")
+        if not self.path.is_symlink():
+            self.path.symlink_to(Path("data") / "keys")
 
 
-def test_a_key_is_asked_for_before_the_body_is_read(narrow: Running) -> None:
-    answer = httpx.post(narrow.url + "/embed", content=b"x" * 100_000)
+@pytest.fixture
+def secret(tmp_path: Path) -> MountedSecret:
+    made = MountedSecret(tmp_path)
+    made.update("# a comment\nold-key\n")
+    return made
 
-    assert answer.status_code == 401
+
+async def test_a_changed_file_of_keys_counts_within_a_second(secret: MountedSecret) -> None:
+    async with in_process(api_keys=KEY, api_keys_file=str(secret.path)) as serving:
+        assert await status(serving, X_API_Key="old-key") == 200
+        secret.update("alice: new-key\n")
+        while await status(serving, X_API_Key="new-key") == 401:
+            await turns(1)
+
+        assert await status(serving, X_API_Key=KEY) == 200
+        assert await status(serving, X_API_Key="old-key") == 401
 
 
-def test_keys_are_not_logged(narrow: Running, narrow_client: httpx.Client) -> None:
-    narrow_client.get("/info")
-    httpx.get(narrow.url + "/info", headers={"Authorization": f"Bearer wrong-{KEY}"})
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda secret: secret.path.unlink(),
+        lambda secret: secret.update(""),
+        lambda secret: secret.update("good\ns3cret text\n"),
+    ],
+)
+async def test_a_file_of_keys_that_is_missing_or_wrong_leaves_the_former_ones(
+    secret: MountedSecret,
+    spoil: Callable[[MountedSecret], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with in_process(api_keys_file=str(secret.path)) as serving:
+        keys, failures = serving.server.keys, serving.server.metrics.failures.labels("api_keys")
+        keys.close()  # the test looks by itself
+        spoil(secret)
+        keys.look()
+        keys.look()
 
-    assert KEY not in narrow.log
+        assert await status(serving, X_API_Key="old-key") == 200
+        assert await status(serving, X_API_Key="good") == 401
+        assert len([r for r in caplog.records if "ELMO_API_KEYS_FILE" in r.getMessage()]) == 1
+        assert "s3cret" not in caplog.text
+        assert failures._value.get() == 1  # prometheus_client has no public reader
+
+        secret.update("mended\n")
+        keys.look()
+        assert await status(serving, X_API_Key="mended") == 200
+        assert failures._value.get() == 1
