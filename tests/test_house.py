@@ -350,6 +350,18 @@ def test_the_front_process_and_the_client_load_no_torch(module: str) -> None:
     assert found.returncode == 0, found.stderr
 
 
+def test_opening_a_checkpoint_loads_no_compiler_of_torch() -> None:
+    """It takes seconds, and a few operations on the meta device load it."""
+    found = run(
+        "import sys\n"
+        "from elmo_model.models.opening import open_model\n"
+        "open_model('tests/golden/allennlp/small')\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+
+    assert found.returncode == 0, found.stderr
+
+
 def test_help_loads_nothing_heavy() -> None:
     found = run(
         "import sys\n"

@@ -109,8 +109,20 @@ def _gates(inputs: int) -> Storage:
     """
     return Storage(
         lambda stored: (stored[:inputs].T.contiguous(), stored[inputs:].T.contiguous()),
-        lambda above, below: torch.cat((above.T, below.T)),
+        _stacked,
     )
+
+
+def _stacked(above: Tensor, below: Tensor) -> Tensor:
+    """Map two matrices (gates, inputs) and (gates, outputs) to (inputs + outputs, gates).
+
+    Not by `torch.cat`, which imports torch's compiler for tensors of the meta device: 2 s a start.
+    """
+    inputs = above.shape[1]
+    stacked = above.new_empty(inputs + below.shape[1], above.shape[0])
+    stacked[:inputs] = above.T
+    stacked[inputs:] = below.T
+    return stacked
 
 
 def decode(

@@ -136,26 +136,21 @@ async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> N
     assert len(default["substitutes"][0][0]) == 10
 
 
-@pytest.mark.parametrize(
-    ("body", "place", "reason"),
-    [
-        ({"positions": [[0]]}, "/positions", "a list for each sentence, 3 in all; found 1"),
-        ({"positions": [[3], [], []]}, "/positions/0/0", "found 3 tokens"),
-        ({"positions": [[0], [0], []]}, "/positions/1/0", "there is no token 0"),
-        ({"positions": [[0, 0], [], []]}, "/positions/0", "twice"),
-        ({"positions": [[], [], []], "k": 1001}, "/k", "1000"),
-        ({"positions": [list(range(101)), [], []]}, "/positions/0", "100"),
-    ],
-)
-async def test_wrong_places_are_refused(
-    model: str, body: dict[str, object], place: str, reason: str
-) -> None:
+async def test_wrong_places_are_refused(model: str) -> None:
+    refused = [
+        ({"positions": [[0]]}, "/positions"),
+        ({"positions": [[3], [], []]}, "/positions/0/0"),
+        ({"positions": [[0], [0], []]}, "/positions/1/0"),
+        ({"positions": [[0, 0], [], []]}, "/positions/0"),
+        ({"positions": [[], [], []], "k": 1001}, "/k"),
+        ({"positions": [list(range(101)), [], []]}, "/positions/0"),
+    ]
     async with in_process(has_model=True, model=model) as serving:
-        response = await serving.client.post("/substitutes", json={"sentences": SENTENCES, **body})
-    assert response.status_code == 422, response.text
-    (fault,) = response.json()["errors"]
-    assert fault["pointer"] == place
-    assert reason in fault["detail"]
+        for body, place in refused:
+            asked = {"sentences": SENTENCES, **body}
+            response = await serving.client.post("/substitutes", json=asked)
+            assert response.status_code == 422, response.text
+            assert [fault["pointer"] for fault in response.json()["errors"]] == [place]
 
 
 async def test_a_model_without_a_softmax_is_a_conflict() -> None:
