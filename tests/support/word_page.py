@@ -59,6 +59,12 @@ class WordPage:
         self.chromium.run(f"document.querySelector({json.dumps(selector)}).click()")
         self.wait()
 
+    def unfold(self) -> None:
+        """Open every part that is folded."""
+        self.chromium.run(
+            "document.querySelectorAll('details').forEach((each) => each.open = true)"
+        )
+
     def select(self, layers: str) -> None:
         """Choose a layer by its number, `average` or `mix`."""
         self.click(f"[name=selection][value='{layers}']")

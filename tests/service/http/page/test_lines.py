@@ -101,6 +101,8 @@ def test_the_lines_name_a_tokenizer_that_was_chosen(page: WordPage) -> None:
 
 def test_a_button_copies_the_lines(page: WordPage) -> None:
     page.chromium.allow("clipboardReadWrite", "clipboardSanitizedWrite")
+    assert not page.is_shown("#lines-python")
+    page.unfold()
     page.chromium.run("document.querySelector('[aria-label^=\"Copy Python\"]').focus()")
     page.chromium.press("Enter")
     page.chromium.wait_for("document.querySelector('#lines [role=status]').textContent")
@@ -114,6 +116,7 @@ def test_where_copying_is_not_allowed_the_lines_are_selected(page: WordPage) -> 
     page.chromium.run(
         "Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})"
     )
+    page.unfold()
     page.click("[aria-label^='Copy Python']")
     page.chromium.wait_for("document.querySelector('#lines [role=status]').textContent")
 

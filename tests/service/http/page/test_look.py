@@ -46,7 +46,7 @@ def test_nothing_is_wider_than_the_window(page: WordPage, width: int) -> None:
     page.chromium.resize(width, 700, is_phone=width < 700)
     page.compare("Donaudampfschifffahrtsgesellschaftskapitänswitwe lent " + "z" * 60, "A bank")
     page.select("mix")
-    page.chromium.run("document.querySelectorAll('details').forEach((each) => each.open = true)")
+    page.unfold()
 
     assert page.chromium.run("document.documentElement.scrollWidth") <= width
     outside = page.chromium.run(
@@ -144,6 +144,25 @@ def test_what_is_chosen_is_outlined_where_colours_are_forced(page: WordPage) -> 
     assert offset == "2px"  # that of the focus, around what is chosen
 
 
+def test_the_first_numbers_are_above_the_fold(page: WordPage) -> None:
+    page.chromium.resize(1280, 900)
+    for word in ("lead", "bank"):
+        page.example(word)
+        bottom = "document.querySelector('#finding').getBoundingClientRect().bottom + scrollY"
+        assert page.chromium.run(bottom) <= 900
+
+
+def test_on_a_phone_the_rows_show_their_sentence(page: WordPage) -> None:
+    page.chromium.resize(400, 800, is_phone=True)
+
+    widths = page.chromium.run(
+        "[...document.querySelectorAll('.layers .context')].map((each) => each.offsetWidth)"
+    )
+    assert min(widths) > 1
+    rows = page.texts("#layers tbody bdi")
+    assert len(set(rows)) == len(rows)
+
+
 def test_a_panel_is_no_taller_than_what_it_holds(page: WordPage) -> None:
     page.compare(*["The bank lent him money ."] * 20)
     tall, low = (
@@ -202,7 +221,7 @@ def test_axe_finds_no_violation(page: WordPage, axe: str, scheme: str, width: in
 
     page.select("mix")
     page.compare("The bank " + "x" * 60, "A bank")
-    page.chromium.run("document.querySelectorAll('details').forEach((each) => each.open = true)")
+    page.unfold()
     assert page.is_shown("#warnings ul")
     assert violations(page, axe) == []
 

@@ -85,12 +85,8 @@ def test_a_sentence_is_shown_in_the_direction_of_its_script(text: str, direction
     assert run("reading.js", "page.directionOf(given[0])", text.split()) == direction
 
 
-@pytest.mark.parametrize("shares", [[0.036, 0.179, 0.785], [1 / 3] * 3, [1.0], [0.0, 1.0]])
-def test_shares_in_percent_sum_to_a_hundred(shares: list[float]) -> None:
-    shown = run("numbers.js", "page.percentages(given[0])", shares)
-
-    assert sum(shown) == 100
-    assert all(abs(percent - 100 * share) < 1 for percent, share in zip(shown, shares, strict=True))
+def test_equal_shares_read_alike() -> None:
+    assert run("numbers.js", "given[0].map(page.percent)", [1 / 3] * 3) == ["33.3 %"] * 3
 
 
 @pytest.mark.parametrize(

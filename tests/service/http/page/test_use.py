@@ -46,6 +46,19 @@ def test_each_example_shows_two_meanings(page: WordPage, word: str) -> None:
     assert by_meaning(page, word) == [1.0, 1.0, 1.0]
 
 
+def test_one_sentence_says_the_result(page: WordPage) -> None:
+    page.example("lead")
+    page.select("2")
+    first, second, third = (f"{cosine:.2f}" for cosine in by_meaning(page, "lead"))
+    assert page.text("#finding") == f"lead, the metal: {first}; to lead: {second} and {third}"
+
+    page.compare("The bank lends.", "A bank of sand.", "My bank.")
+    first, second = (f"{cosine:.2f}" for cosine in by_meaning(page, "bank"))
+    assert page.text("#finding") == f"sentences 1 and 2: {first}; 1 and 3: {second}"
+    page.compare("It rains.")
+    assert not page.is_shown("#finding")
+
+
 def test_a_change_of_text_is_one_request_and_a_change_of_mixture_none(page: WordPage) -> None:
     assert page.requests("/embed") == [POSTS]
     for selection in ("0", "1", "2", "average", "mix"):
@@ -163,6 +176,10 @@ def test_everything_is_reached_with_the_keyboard_alone(page: WordPage) -> None:
     assert page.texts("#tokens .word") == ["Cats", "sleep", ".", "Dogs", "sleep", "well", "."]
     assert page.reference() == 1
 
+    tab_to(page, "[name=token]")
+    for key, reference in (("ArrowRight", 2), ("ArrowDown", 5), ("ArrowUp", 2), ("ArrowLeft", 1)):
+        press(key)
+        assert page.reference() == reference
     tab_to(page, "[name=selection]")
     press("ArrowLeft")
     assert page.chromium.run("document.querySelector('[name=selection]:checked').value") == "1"
@@ -176,13 +193,11 @@ def test_everything_is_reached_with_the_keyboard_alone(page: WordPage) -> None:
     assert page.chromium.run("document.querySelector('#weight-1-exact').value") == "0.5"
     assert (page.map() != before).any()
 
-    tab_to(page, "[name=token]")
-    for key, reference in (("ArrowRight", 2), ("ArrowDown", 5), ("ArrowUp", 2), ("ArrowLeft", 1)):
-        press(key)
-        assert page.reference() == reference
     tab_to(page, "#map summary")
     press("Enter")
     assert page.is_shown("#map table")
+    tab_to(page, "#lines details:nth-child(3) summary")
+    press("Enter")
     tab_to(page, "[aria-label^='Copy curl: the vectors']")
 
 

@@ -9,7 +9,7 @@ export function showCard(info) {
     ["Name", info.model],
     ["Revision", info.revision],
     ["Format", info.format],
-    ["Layers", `${info.layers}: the token layer and ${info.layers - 1} of LSTMs`],
+    ["Layers", `${info.layers}: layer 0, which reads one token, and ${info.layers - 1} of LSTMs`],
     ["Width of a vector", whole(info.dimension)],
     ["Parameters", whole(info.parameters)],
     ["Precision", info.precision],

@@ -1,8 +1,9 @@
-// The examples: four words with two meanings each.
+// The examples: four words with two meanings each, the sense of the word in each sentence.
 
 export const EXAMPLES = [
   {
     word: "lead",
+    senses: ["lead, the metal", "lead, the metal", "to lead", "to lead"],
     sentences: [
       "The pipes are made of lead.",
       "Copper and lead are mined here.",
@@ -12,6 +13,7 @@ export const EXAMPLES = [
   },
   {
     word: "spring",
+    senses: ["spring, the season", "spring, the season", "spring, of steel", "spring, of steel"],
     sentences: [
       "Flowers bloom in early spring.",
       "Birds return in late spring.",
@@ -21,6 +23,7 @@ export const EXAMPLES = [
   },
   {
     word: "play",
+    senses: ["to play", "to play", "a play", "a play"],
     sentences: [
       "Children play in the park.",
       "The boys play outside after school.",
@@ -30,6 +33,7 @@ export const EXAMPLES = [
   },
   {
     word: "bank",
+    senses: ["bank, of a river", "bank, of a river", "bank, for money", "bank, for money"],
     sentences: [
       "We sat on the river bank.",
       "Grass grows on the muddy bank.",
@@ -38,6 +42,10 @@ export const EXAMPLES = [
     ],
   },
 ];
+
+/** Return the sense of each sentence, where the texts are those of an example, else null. */
+export const sensesOf = (texts) =>
+  EXAMPLES.find(({ sentences }) => JSON.stringify(sentences) === JSON.stringify(texts))?.senses ?? null;
 
 /** An upper bound on the tokens of the first example: the page runs it when it opens. */
 export const FIRST_TOKENS = 30;

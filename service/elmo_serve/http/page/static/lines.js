@@ -32,11 +32,11 @@ function block(id, title, words, text) {
   const copy = async () => {
     copied.textContent = (await copyText(text, code)) ? "Copied." : "Selected: copy it with your keyboard.";
   };
-  return element("div", { class: "lines" },
-    element("div", { class: "row spread" }, element("h3", {}, title),
+  return element("details", { class: "lines", open: byId(id)?.closest("details").open ?? false },
+    element("summary", {}, title),
+    element("div", { class: "row spread" }, element("p", { class: "hint" }, words),
       element("span", { class: "row" }, copied,
         element("button", { type: "button", "aria-label": `Copy ${title}`, onclick: copy }, "Copy"))),
-    element("p", { class: "hint" }, words),
     element("pre", {}, code));
 }
 

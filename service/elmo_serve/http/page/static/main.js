@@ -3,15 +3,16 @@
 import { embedBody } from "./bodies.js";
 import { showCard } from "./card.js";
 import { byId } from "./dom.js";
-import { EXAMPLES, FIRST_TOKENS } from "./examples.js";
+import { EXAMPLES, FIRST_TOKENS, sensesOf } from "./examples.js";
 import { ExpectedWords } from "./expected_words.js";
+import { finding } from "./finding.js";
 import { askForKey } from "./key_dialog.js";
 import { showLayers } from "./layers_table.js";
 import { showLines } from "./lines.js";
 import { TokenMap } from "./map.js";
 import { hideRefusal, say, showRefusal, showWarnings } from "./messages.js";
 import { NearestUses } from "./nearest_uses.js";
-import { bytes, plural, whole } from "./numbers.js";
+import { plural, whole } from "./numbers.js";
 import { comparedWith, firstPlace, placesOf } from "./places.js";
 import { doubts } from "./reading.js";
 import { isLoading, Refusal, unusable } from "./refusal.js";
@@ -120,10 +121,8 @@ async function embed(texts, word) {
     say("Computing the vectors …");
     const body = embedBody(wanted, { layers: "all" });
     const { signal } = request;
-    const started = performance.now();
     const response = await server.post("embed", body, { accept: "application/vnd.safetensors", signal });
-    const buffer = await response.arrayBuffer();
-    const { metadata, tensors } = parse(buffer);
+    const { metadata, tensors } = parse(await response.arrayBuffer());
     const sentences = JSON.parse(metadata.tokens);
     const places = placesOf(sentences);
     if (places.length === 0) throw unusable("No tokens", "The tokenizer found no token in this text.");
@@ -132,8 +131,7 @@ async function embed(texts, word) {
     const warnings = response.headers.has("X-Warnings") ? await warningsOf(body, signal) : [];
     signal.throwIfAborted();
     shown = { ...wanted, sentences, places, tensors };
-    const seconds = ((performance.now() - started) / 1000).toFixed(1);
-    say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}: ${bytes(buffer.byteLength)} of vectors in ${seconds} s.`);
+    say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}.`);
     showWarnings([...doubts(sentences, metadata.tokenizer, model.info), ...warnings.map(({ detail }) => detail)]);
     tokens.show(places, sentences);
     map.show(places);
@@ -191,6 +189,7 @@ function compare() {
   const found = cosines(rows, reference);
   tokens.update({ cosines: found, reference, chosen });
   map.mark(reference);
+  byId("finding").textContent = finding({ places, cosines: found, reference, senses: sensesOf(shown.texts) });
   const compared = comparedWith(places, found, reference, ROWS);
   showLayers({ places, columns: columns(reference, found), rows: compared, reference, sentences });
   const call = { url: address(), texts: shown.texts, tokenizer: shown.tokenizer, model: shown.model, needsKey: server.usesKey };

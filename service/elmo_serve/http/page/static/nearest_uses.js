@@ -75,7 +75,7 @@ export class NearestUses {
       element("li", {}, element("span", { class: "cosine" }, fixed(cosine)), element("bdi", {}, word)));
     byId("uses").replaceChildren(
       part("In their sentences", `Nearest to ${name}`, uses, "No other use is in the text."),
-      part("Without a sentence", "Nearest in the token layer, which is computed from letters alone", alone, "No word is near."));
+      part("Without a sentence", "Nearest in layer 0, which is computed from letters alone", alone, "No word is near."));
     const others = neighbours.filter(({ sentence, token }) => isOther({ word: sentence[token] })).length;
     say(`The nearest of ${plural(index.tokens, "token")} in ${textName(index.text)}. ${plural(others, "use")} of other words ${others === 1 ? "is" : "are"} grey.`);
   }

@@ -1,7 +1,7 @@
 // The choice of vectors: one layer, the average, or a mixture with its sliders and tasks.
 
 import { byId, element } from "./dom.js";
-import { percentages } from "./numbers.js";
+import { percent } from "./numbers.js";
 import { softmax } from "./vectors.js";
 
 const SCALAR_RANGE = { min: -5, max: 5, step: 0.05 };
@@ -105,16 +105,16 @@ export class Selection {
     if (!isMix) return;
     const { weights, gamma, task } = this.#mix;
     byId("task").value = task ?? "";
-    percentages(softmax(weights)).forEach((share, layer) => {
+    softmax(weights).forEach((share, layer) => {
       fill(`weight-${layer}`, weights[layer]);
-      byId(`weight-${layer}-share`).textContent = `${share} %`;
+      byId(`weight-${layer}-share`).textContent = percent(share);
     });
     fill("gamma", gamma);
   }
 }
 
 /** Return the name of a layer. */
-export const layerName = (layer) => (layer === 0 ? "Token layer" : `Layer ${layer}`);
+export const layerName = (layer) => `Layer ${layer}`;
 
 /** Return the name of a selection. */
 export function nameOf(selection) {
@@ -123,10 +123,10 @@ export function nameOf(selection) {
 }
 
 function inWords(selection, layers) {
-  if (selection.kind === "average") return `The plain mean of all ${layers} layers.`;
+  if (selection.kind === "average") return `The plain mean of all ${layers} layers. Layer 0 is one of them, so that the uses of a word differ less than in layer ${layers - 1}.`;
   if (selection.kind === "mix")
     return "γ times the sum of the layers, each weighted by the softmax of the s: the mixture that a task learns. γ scales the map and moves no cosine.";
-  if (selection.layer === 0) return "The token layer is computed from the letters of a word alone: the same word has the same vector everywhere.";
+  if (selection.layer === 0) return "Layer 0 is computed from the letters of a word alone: the same word has the same vector everywhere.";
   return `Layer ${selection.layer} of ${layers - 1}: its LSTMs run over the sentence from both ends, so that a vector depends on every token.`;
 }
 
