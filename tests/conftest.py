@@ -62,7 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def searched(server: Running) -> Running:
     """The same server, once it can answer POST /neighbours."""
     # usearch: torch and Ray have to be loaded before it.
-    from tests.support.neighbours import until_embedded  # noqa: PLC0415
+    from tests.support.uses import until_embedded  # noqa: PLC0415
 
     until_embedded(server)
     return server

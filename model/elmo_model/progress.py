@@ -26,13 +26,16 @@ _RATE_SECONDS = 120
 
 
 @contextmanager
-def steps(console: Console) -> Iterator[OnStep]:
+def steps(console: Console, *, with_lines: bool = False) -> Iterator[OnStep]:
     """Yield a function that shows the current step: a bar, its rate and the time left.
 
-    A step whose total is not known has the seconds that it takes. Nothing is printed where
-    the console is no terminal.
+    A step whose total is not known has the seconds that it takes. Where the console is no terminal,
+    a line is printed each 30 s `with_lines`, else nothing.
     """
     is_shown = console.is_terminal and not console.quiet
+    if with_lines and not is_shown:
+        yield _lines(console)
+        return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), _Rate(), _Time()
     with Progress(
         *columns, console=console, disable=not is_shown, speed_estimate_period=_RATE_SECONDS
@@ -55,6 +58,20 @@ def steps(console: Console) -> Iterator[OnStep]:
 
         yield step
         finish()
+
+
+def _lines(console: Console) -> OnStep:
+    """Return a function that prints the current step, in at most one line each 30 s."""
+    told = time.monotonic()
+
+    def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
+        nonlocal told
+        if time.monotonic() - told >= _LINE_SECONDS:
+            told = time.monotonic()
+            amount = f": {done:,} of {total:,} {unit}" if total else ""
+            console.print(f"elmo: {name}{amount}", markup=False, highlight=False, soft_wrap=True)
+
+    return step
 
 
 class _Rate(ProgressColumn):

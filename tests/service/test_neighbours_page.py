@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.neighbours import until_embedded
 from tests.support.servers import running
+from tests.support.uses import until_embedded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explore.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## The nearest uses of a word\n") :]

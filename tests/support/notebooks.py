@@ -3,12 +3,13 @@
     python -m tests.support.notebooks docs/look.ipynb
 
 writes the outputs into the file. A cell is plain Python, without magics; the value of its last
-expression is shown as Jupyter shows it, by `_repr_svg_` or `repr`.
+expression, a figure of matplotlib or another one, is shown as Jupyter shows it.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import io
 import json
@@ -27,6 +28,9 @@ def read(path: Path) -> dict[str, Any]:
 
 def run(notebook: dict[str, Any]) -> list[list[Cell]]:
     """Return the outputs of each code cell, in the format of notebooks."""
+    import matplotlib as mpl  # noqa: PLC0415 - optional
+
+    mpl.use("Agg")
     names: dict[str, Any] = {"__name__": "__main__"}
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     return [_outputs("".join(cell["source"]), number, names) for number, cell in enumerate(code, 1)]
@@ -45,18 +49,15 @@ def _outputs(source: str, number: int, names: dict[str, Any]) -> list[Cell]:
         lines = text.splitlines(keepends=True)
         found.append({"name": "stdout", "output_type": "stream", "text": lines})
     if value is not None:
-        picture = getattr(value, "_repr_svg_", None)
-        data = {"text/plain": repr(value).splitlines(keepends=True)}
-        if picture is not None:
-            data = {"image/svg+xml": picture().splitlines(keepends=True), **data}
-        found.append(
-            {
-                "data": data,
-                "execution_count": number,
-                "metadata": {},
-                "output_type": "execute_result",
-            }
-        )
+        data: dict[str, Any] = {"text/plain": ["<Figure>"]}
+        if hasattr(value, "savefig"):
+            picture = io.BytesIO()
+            value.savefig(picture, format="png", dpi=60, bbox_inches="tight")
+            data["image/png"] = base64.b64encode(picture.getvalue()).decode()
+        else:
+            data["text/plain"] = repr(value).splitlines(keepends=True)
+        shown = {"data": data, "execution_count": number, "metadata": {}}
+        found.append({**shown, "output_type": "execute_result"})
     return found
 
 

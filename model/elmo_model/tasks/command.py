@@ -16,7 +16,7 @@ from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.readers import read_parts
 from elmo_model.text.tokenizers import tokenizer
-from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors import WordVectors
 
 __all__ = [
     "FitCommand",
@@ -37,7 +37,7 @@ class FitCommand:
     """The options of `elmo fit` that say what is learned from which examples.
 
     `tokenizer` splits the columns that hold text; None: that of the model.
-    `word_vectors` is the folder of a map of static word vectors, which the head sees as well.
+    `word_vectors` is a file of static word vectors, which the head sees as well.
     """
 
     name: str

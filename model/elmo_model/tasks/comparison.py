@@ -20,7 +20,7 @@ from elmo_model.tasks.examples import Examples, Kind
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
 from elmo_model.tasks.scores import Scores
-from elmo_model.word_vectors.look_up import WordVectors, WordVectorsInfo
+from elmo_model.word_vectors import WordVectors, WordVectorsInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
 from elmo_model.tasks.examples import Examples, FitError, Place
 from elmo_model.text.batches import by_length
-from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors import WordVectors
 
 Encode = Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Tensor]]]
 """Yield the number of each of some sentences, in any order, and its layers (L + 1, n, 2P)."""
@@ -163,7 +163,7 @@ def features_of(
         vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
         static = None
         if words is not None:
-            shape = (len(numbers), words.dimension)
+            shape = (len(numbers), words.info.dimension)
             static = _array(Path(folder) / "static.npy", shape, memory_bytes)
             _look_up(words, by_sentence, examples.sentences, static)
         yield Features(examples, vectors, index, static)

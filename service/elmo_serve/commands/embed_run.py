@@ -21,7 +21,6 @@ from elmo_model.text.tokenizers import raw_note
 from elmo_serve.commands.options import DEFAULT_MODEL, model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
-from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.folder import PART_SENTENCES, FolderRun, PartWriter
 from elmo_serve.files.inputs import INPUTS, TABLES, Rules, input_format
 from elmo_serve.files.options import EmbedOptions
@@ -149,14 +148,11 @@ def _to_folder(options: Options) -> Report:
 
 
 def _embed_options(options: Options, form: str) -> EmbedOptions:
-    """Return the options of the run; a published model and word vectors are fetched."""
+    """Return the options of the run; a published model is fetched."""
     flags = options.forget_sentences or options.use_sentence_keys
     if flags and form != "allennlp":
         fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {form}", code=2)
     OUTPUTS[form].require()
-    words = options.word_vectors
-    if words is not None and not options.server:
-        words = str(word_vector_map(Path(words)))
     layout = OUTPUTS[form].layout
     usual = "" if layout is None else "sum" if options.protein else layout.layers
     return EmbedOptions(
@@ -167,7 +163,7 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         api_key=options.api_key,
         device=options.device,
         precision=options.precision,
-        word_vectors=words,
+        word_vectors=options.word_vectors,
         normalize=options.normalize,
         input_format=options.input_format,
         tokenizer=options.tokenizer,

@@ -27,7 +27,6 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
-from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.connected import connected
 
 if TYPE_CHECKING:
@@ -108,8 +107,6 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
 
     if out is not None and not force:
         command.refuse_existing(name, out)
-    if values["word_vectors"] is not None:
-        values["word_vectors"] = word_vector_map(values["word_vectors"])
     asked = command.FitCommand(name, options=command.FitOptions(**options), **values)
     with steps() as step:
         if server is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-from elmo_model.files.atomic import write_bytes
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
@@ -24,7 +22,7 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, show, steps, tell
+from elmo_serve.commands.terminal import show, steps, tell
 from elmo_serve.files.connected import connected
 
 _PATIENCE_SECONDS = 5.0
@@ -38,12 +36,9 @@ _PATIENCE_SECONDS = 5.0
 @api_key_option()
 @tokenizer_option()
 @click.option("--raw", is_flag=True, help="Do not subtract the mean of each layer.")
-@click.option("--svg", type=Path, metavar="FILE", help="Write the picture, as SVG.")
 @device_option()
 @json_option()
-def look(
-    texts: tuple[str, ...], word: str | None, raw: bool, svg: Path | None, **options: Any
-) -> None:
+def look(texts: tuple[str, ...], word: str | None, raw: bool, **options: Any) -> None:
     """Show how similar the uses of a word are, by layer.
 
     TEXTS are sentences. The table has the cosine of each pair of uses in every layer and of the
@@ -53,12 +48,9 @@ def look(
     \b
     Examples:
       $ elmo look "The bank of the river" "The bank gave a loan" --word bank
-      $ elmo look "He sat on the bank." "He ran a bank." "A bank lends." --word bank --svg bank.svg
       $ elmo look "It rains." "It pours." --server http://localhost:8000
     """
-    if svg is not None and svg.suffix.lower() != ".svg":
-        fail(f"--svg is {svg}, expected a name that ends in .svg", code=2)
-    from elmo_serve.look import uses
+    from elmo_serve import look as uses
     from elmo_serve.models.opening import open_network
 
     tokenizer, url, key = options["tokenizer"], options["server"], options["api_key"]
@@ -75,9 +67,6 @@ def look(
         for name in filter(os.path.isfile, texts):
             tell(f"{name} is compared as a text; the file of this name is not read")
         found = uses.look(source, texts, word, centred=not raw)
-    if svg is not None:
-        write_bytes(svg, found.picture().encode())
-        tell(f"wrote {svg}")
     if options["as_json"]:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:

@@ -12,16 +12,15 @@ from typing import Final
 import click
 
 from elmo_model.models.catalogue import BUILT_IN, path_fault
-from elmo_model.word_vectors.formats import WordVectorsError
+from elmo_model.word_vectors import WordVectors, WordVectorsError
 from elmo_serve.commands.published import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
-from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.models.cache import DownloadError, cache_settings, with_cache
 from elmo_serve.models.fetching import locate
-from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import allowed, default, from_strings
 from elmo_serve.tasks.opening import open_folder
+from elmo_serve.uses import open_indexes
 from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"
@@ -69,13 +68,13 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     for name in ("tasks", "cache"):
         if (folder := getattr(settings, name)) is not None:
             open_folder(folder, called[name])
-    if settings.index:
-        UserIndexes(settings.index, called["index"])
+    open_indexes(settings.index, called["index"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
     if settings.devices != "auto":
         hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
     resolved = with_resolved_models(with_cache(settings), called["models"])
-    return with_word_vectors(resolved, called["word_vectors"]), hardware
+    _check_word_vectors(resolved, called["word_vectors"])
+    return resolved, hardware
 
 
 def with_resolved_models(settings: Settings, called: str = variable("models")) -> Settings:
@@ -104,20 +103,13 @@ def with_resolved_models(settings: Settings, called: str = variable("models")) -
     return settings.model_copy(update={"models": tuple(specs)})
 
 
-def with_word_vectors(settings: Settings, called: str = variable("word_vectors")) -> Settings:
-    """Return settings whose word vectors are the folder of a map, which workers open at once.
-
-    Raises SettingsError, which names the setting as `called`, for a file that does not fit.
-    """
-    if settings.word_vectors is None:
-        return settings
-    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `store_folder`
-        tell(f"reading {settings.word_vectors}")
-    try:
-        folder = word_vector_map(settings.word_vectors, settings.cache)
-    except WordVectorsError as error:
-        raise SettingsError(f"{called}: {error}") from None
-    return settings.model_copy(update={"word_vectors": folder})
+def _check_word_vectors(settings: Settings, called: str) -> None:
+    """Raise SettingsError, with the setting as `called`, for a file that workers could not open."""
+    if settings.word_vectors is not None:
+        try:
+            WordVectors.open(settings.word_vectors)
+        except WordVectorsError as error:
+            raise SettingsError(f"{called}: {error}") from None
 
 
 def _warn_of_misspelt_variables() -> None:

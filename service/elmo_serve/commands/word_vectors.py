@@ -1,9 +1,9 @@
-"""The command `elmo word-vectors`, and files of word vectors as options of other commands."""
+"""The command `elmo word-vectors`."""
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -11,57 +11,66 @@ from elmo_serve.commands.options import PlainText, tell_of_raw
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
-_ENDINGS = (".safetensors", ".txt", ".vec", ".txt.gz", ".vec.gz")
+_ENDING = ".safetensors"
 _TEXT = PlainText(path_type=Path, exists=True, dir_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command("word-vectors")
-@click.argument("model")
-@click.option("--words", type=click.IntRange(min=1), help="How many words. Default: all.")
+@click.argument("vectors", type=_FILE, required=False)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="File to write: .safetensors, or word2vec's text as .txt, .vec or these with .gz.",
+    help=f"File to write, {_ENDING}.",
 )
+@click.option("--model", help="Take the token layer of this model in place of VECTORS.")
+@click.option("--words", type=click.IntRange(min=1), help="How many words. Default: all.")
 @click.option("--text", type=_TEXT, multiple=True, help="Tokenised text whose words are counted.")
 @click.option("--vocabulary", type=_FILE, help="Words, one a line, the most frequent first.")
 @click.option("--force", is_flag=True, help="Replace a file at --out.")
-def word_vectors(model: str, force: bool, **values: Any) -> None:
-    """Write a model's token layer as word vectors.
+def word_vectors(
+    vectors: Path | None,
+    out: Path,
+    model: str | None,
+    words: int | None,
+    text: tuple[Path, ...],
+    vocabulary: Path | None,
+    force: bool,
+) -> None:
+    """Make the file of static word vectors that the server maps into memory.
 
-    The token layer sees no context. MODEL is a path, a built-in name or a published name. The
-    words are those of --text, of --vocabulary, or of the model where it has a vocabulary of whole
-    words. A word has P numbers: either half of its layer 0.
+    VECTORS is a file of GloVe, or of word2vec as text or binary, gzip or not. With --model the
+    vectors are its token layer, which sees no context: either half of layer 0, for the words of
+    --text, of --vocabulary, or of the model where it has a vocabulary of whole words.
 
     \b
-    Example:
-      $ elmo word-vectors english --words 50000 --text corpus.txt --out static.safetensors
-      $ ELMO_WORD_VECTORS=static.safetensors elmo serve
+    Examples:
+      $ elmo word-vectors glove.6B.300d.txt --out glove.safetensors
+      $ elmo word-vectors --model english --words 50000 --text corpus.txt --out static.safetensors
+      $ ELMO_WORD_VECTORS=glove.safetensors elmo serve
     """
-    from elmo_model.word_vectors.token_layer import write_token_layer
+    from elmo_model.models.token_layer import read_token_layer
+    from elmo_model.word_vectors import read_word_vectors, write_word_vectors
 
-    if values["text"] and values["vocabulary"]:
+    if (vectors is None) == (model is None):
+        fail("expected a file of word vectors, or --model", code=2)
+    if text and vocabulary:
         fail("--text and --vocabulary exclude each other", code=2)
-    if not values["out"].name.endswith(_ENDINGS):
-        fail(f"--out is '{values['out']}', expected an ending of {', '.join(_ENDINGS)}", code=2)
-    if values["out"].exists() and not force:
-        fail(f"{values['out']} exists; --force replaces it", code=1)
-    for text in values["text"][:1]:
-        tell_of_raw(text)
+    if model is None and (text or vocabulary):
+        fail("--text and --vocabulary name words of --model", code=2)
+    if out.suffix != _ENDING:
+        fail(f"--out is '{out}', expected a name that ends in {_ENDING}", code=2)
+    if out.exists() and not force:
+        fail(f"{out} exists; --force replaces it", code=1)
+    for each in text[:1]:
+        tell_of_raw(each)
     with steps() as step:
-        line = write_token_layer(resolve_model(model), **values, on_step=step)
-    click.echo(line)
-
-
-def word_vector_map(path: Path, cache: Path | None = None) -> Path:
-    """Return the folder of the map of a file, which is written at the first use of the file.
-
-    `cache` is by default the cache folder of the environment. Raises WordVectorsError for a file
-    that does not fit, SettingsError and DownloadError as `cache_of_environment`.
-    """
-    from elmo_model.word_vectors.store import store_folder
-    from elmo_serve.models.cache import cache_of_environment
-
-    return store_folder(path, cache or cache_of_environment().cache)
+        if model is not None:
+            source = read_token_layer(resolve_model(model), words, text, vocabulary, step)
+        else:
+            assert vectors is not None, "one of the two is given"
+            step(f"Reading {vectors}")
+            source = islice(read_word_vectors(vectors), words)
+        info = write_word_vectors(out, source)
+    click.echo(f"Wrote {out}: {info.words:,} words of width {info.dimension}")

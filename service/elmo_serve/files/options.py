@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
-from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors import WordVectors
 from elmo_serve.files.connected import connected
 from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, input_format
 from elmo_serve.files.outputs import OUTPUTS, allennlp
@@ -33,7 +33,7 @@ class EmbedOptions:
     """The options of one run: values.
 
     `model` is a name or a path, and with a `server` the name of one of its models, or None for its
-    first. `word_vectors` is the folder of a map; with a server any text means those of the server.
+    first. `word_vectors` is a file of `elmo word-vectors`; with a server any text means its own.
     `input_format` None leaves the choice to the names of the files. `tokenizer` None keeps the
     tokens of the input format, `model` is the tokenizer of the model. `batch_size` is the number of
     sentences in a batch that carries its LSTM state on; None computes each sentence alone. `rules`

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from elmo_model.text.batches import BOUNDARIES, by_length
-from elmo_model.word_vectors.look_up import WordVectorsInfo
+from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.files.inputs import FileError
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo

@@ -9,11 +9,11 @@ from typing import Final
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
-from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import Settings, SettingsError, variable
 from elmo_serve.tasks.folder import TaskFolder
 from elmo_serve.tasks.opening import open_tasks
 from elmo_serve.tasks.thread import TaskThread
+from elmo_serve.uses import Indexes, check_indexes
 
 VERSION: Final = importlib.metadata.version("elmo-serve")
 
@@ -33,7 +33,7 @@ class Readiness:
         self,
         settings: Settings,
         models: ServedModels,
-        indexes: UserIndexes,
+        indexes: Indexes,
         task_thread: TaskThread,
         metrics: Metrics,
     ) -> None:
@@ -69,7 +69,7 @@ class Readiness:
             tasks = asyncio.create_task(self._open_tasks())
             await asyncio.gather(tasks, *(self._open(model, tasks) for model in models))
             if all(model.fault is None for model in models):
-                self._indexes.check({model.name: model.info.revision for model in models})
+                check_indexes(self._indexes, {model.name: model.info.revision for model in models})
             if self._settings.index:
                 for model in models:
                     self._announce(model)

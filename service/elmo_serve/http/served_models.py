@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from elmo_model.errors import shown
-from elmo_model.neighbours.centre import Centre
+from elmo_model.inference.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.server import ModelStatus
-from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import TaskFolder
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
+from elmo_serve.uses import ModelUses
 from elmo_serve.workers.messages import ModelInfo
 
 ModelState = Literal["loading", "ready", "down", "failed"]
@@ -42,11 +42,11 @@ class ServedModel:
     """
 
     def __init__(
-        self, name: str, engine: Engine, index: ModelIndex, *, is_first: bool = True
+        self, name: str, engine: Engine, uses: ModelUses, *, is_first: bool = True
     ) -> None:
         self.name = name
         self.pool = engine.pool_of(name)
-        self.index = index
+        self.uses = uses
         self.fault: str | None = None
         self._engine = engine
         self._is_first = is_first
@@ -136,7 +136,7 @@ class ServedModel:
 
     def close(self) -> None:
         """End the work for the index."""
-        self.index.close()
+        self.uses.close()
 
     def unavailable(self, reason: str | None = None) -> Unavailable:
         """Return the error of a request to the model: `reason`, or else `public_reason`."""

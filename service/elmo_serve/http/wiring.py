@@ -15,14 +15,13 @@ from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.metrics import Metrics
-from elmo_serve.neighbours.model_index import ModelIndex
-from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks.thread import TaskThread
 from elmo_serve.tracing import start_tracer
+from elmo_serve.uses import ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -71,13 +70,13 @@ def _server(
     cores: int,
 ) -> Server:
     """Return a server before an engine, whose vectors lie in `segments`."""
-    indexes = UserIndexes(settings.index)
+    indexes = open_indexes(settings.index)
     first, *others = settings.specs
     models = [
         ServedModel(
             spec.name,
             engine,
-            ModelIndex(
+            ModelUses(
                 partial(bulk_queue, engine, spec.name, settings, "neighbours"),
                 settings.cache,
                 indexes,

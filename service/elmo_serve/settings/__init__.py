@@ -85,8 +85,8 @@ class Settings(BaseModel):
     )
     word_vectors: _File = Field(
         None,
-        description="File of static word vectors that requests can append: GloVe, word2vec, "
-        "fastText or safetensors, gzip or not. Read once into the cache folder.",
+        description="File of static word vectors that requests can append, which "
+        "`elmo word-vectors` makes of GloVe or word2vec.",
     )
     softmax: _ExistingFile = Field(
         None,
@@ -286,7 +286,7 @@ class Settings(BaseModel):
     def _check_file(cls, value: Any) -> Any:
         try:
             if value is not None:
-                Path(value).stat()  # the file; of word vectors also the folder of its map
+                Path(value).stat()
         except OSError as error:
             raise ValueError(error.strerror) from None
         return value

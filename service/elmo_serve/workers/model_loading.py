@@ -13,14 +13,13 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference import row_buckets
+from elmo_model.inference.centre import centre_of
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
-from elmo_model.neighbours.centre import centre_of
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.files import TextError
-from elmo_model.word_vectors.formats import WordVectorsError
-from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors import WordVectors, WordVectorsError
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings, WarmUp
 from elmo_serve.workers.model_worker import Runner, is_memory_short, one_line, release_memory

@@ -15,7 +15,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.run import never
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
-from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors import WordVectors
 from elmo_serve.output import Output, Wanted
 from elmo_serve.workers.language import LanguageModel
 

@@ -16,9 +16,9 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.scalar_mix import layer_norm, mix, normalise
 from elmo_model.tasks.examples import Examples, Place
 from elmo_model.tasks.features import Features, encode_by, features_of
-from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.store import store_folder
+from elmo_model.word_vectors import WordVectors
 from tests.support.made_up_vectors import WIDTH, encode
+from tests.support.word_vectors import write_static
 
 
 @pytest.mark.parametrize("normed", [False, True])
@@ -130,8 +130,7 @@ def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
 
 
 def test_static_word_vectors_lie_in_the_file_as_well(tmp_path: Path) -> None:
-    (tmp_path / "static.txt").write_text("a1 1 2\nb2 3 4\n")
-    words = WordVectors.open(store_folder(tmp_path / "static.txt", tmp_path / "cache"))
+    words = WordVectors.open(write_static(tmp_path, a1=(1, 2), b2=(3, 4)))
     examples = Examples.of_sentences([(["a1", "b2"], "x"), (["b2"], "y")])
 
     with features_of(encode, examples, memory_bytes=0, words=words) as found:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.commands.word_vectors import word_vector_map
+from elmo_model.word_vectors import WordVectors
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import Output
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running
+from tests.support.word_vectors import write_static
 
 WORDS = ("cat", "sat", "The", "mat")
 
@@ -123,13 +123,11 @@ def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path
     """The head maps the mean of a sentence's mixed vectors and word vectors, as a server has it."""
     write_examples(tmp_path / "train.tsv", 40, seed=0)
     test = write_examples(tmp_path / "test.tsv", 20, seed=1)
-    static = tmp_path / "static.txt"
-    static.write_text("cat 1 0 0\nsat 0 1 0\nthe 0 0 1\n")
+    static = write_static(tmp_path, cat=(1, 0, 0), sat=(0, 1, 0), the=(0, 0, 1))
     result = elmo(
         *("fit", "first", "--kind", "sentence", "--train", tmp_path / "train.tsv", "--seeds", 1),
         *("--test", tmp_path / "test.tsv", "--model", SMALL, "--out", tmp_path / "tasks"),
         *("--word-vectors", static),
-        ELMO_CACHE=str(tmp_path / "cache"),
     )
     assert result.exit_code == 0, result.output
     task = json.loads((tmp_path / "tasks" / "first.json").read_text())
@@ -137,7 +135,7 @@ def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path
     with safe_open(tmp_path / "tasks" / "first.fit" / "head.safetensors", "np") as head:
         labels = json.loads(head.metadata()["labels"])
         weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
-    words = WordVectors.open(word_vector_map(static, tmp_path / "cache"))
+    words = WordVectors.open(static)
     output = Output(weights=task["weights"], gamma=task["gamma"], pooling="mean", appended=3)
     network = open_network(str(SMALL), device="cpu", words=words)
     served = np.array(network.embed([words for words, _ in test], output))
@@ -145,4 +143,4 @@ def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path
     found = [labels[int(number)] for number in (served @ weight.T + bias).argmax(1)]
     right = np.mean([one == two for one, (_, two) in zip(found, test, strict=True)])
     assert report["mixtures"]["learned"]["scores"][0]["accuracy"] == pytest.approx(right)
-    assert task["fit"]["word_vectors"]["file"] == "static.txt"
+    assert task["fit"]["word_vectors"]["file"] == static.name

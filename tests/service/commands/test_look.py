@@ -1,10 +1,8 @@
-"""`elmo look`: similarities in the terminal and as a picture."""
+"""`elmo look`: similarities in the terminal."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from xml.etree import ElementTree
 
 from tests.support.command_line import elmo
 from tests.support.scripted_server import refuse, scripted_server
@@ -17,16 +15,14 @@ BANKS = (
 )
 
 
-def test_meanings_differ_in_the_layers_above_the_token_layer(tmp_path: Path) -> None:
-    picture = tmp_path / "bank.svg"
-    found = elmo("look", *BANKS, "--word", "bank", "--svg", picture, "--json")
+def test_meanings_differ_in_the_layers_above_the_token_layer() -> None:
+    found = elmo("look", *BANKS, "--word", "bank", "--json")
 
     assert found.exit_code == 0, found.output
     pairs = json.loads(found.stdout)["pairs"]
     rivers, other = pairs["1 and 2"], pairs["1 and 3"]
     assert rivers["layer 0"] > 0.999 and other["layer 0"] > 0.999, "one spelling, one vector"
     assert other["layer 1"] < rivers["layer 1"] and other["layer 2"] < rivers["layer 2"]
-    assert ElementTree.parse(picture).getroot().attrib["role"] == "img"
 
 
 def test_the_table_names_the_uses() -> None:
@@ -54,11 +50,3 @@ def test_a_dead_server_and_a_refusal_are_one_line() -> None:
 
     assert dead.exit_code == 1 and len(dead.stderr.splitlines()) == 1 and url in dead.stderr
     assert refused.exit_code == 1 and "--api-key" in refused.stderr
-
-
-def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    found = elmo("look", *BANKS, "--model", SMALL, "--svg", tmp_path / "missing" / "x.svg")
-
-    assert found.exit_code == 1 and "x.svg: " in found.stderr
-    other = elmo("look", *BANKS, "--model", SMALL, "--svg", tmp_path / "x.png")
-    assert other.exit_code == 2 and "x.png, expected a name that ends in .svg" in other.stderr

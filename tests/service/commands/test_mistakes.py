@@ -43,12 +43,10 @@ READS: dict[str, list[Arguments]] = {
         lambda file, out: [file, out / "index", "--model", SMALL],
         lambda file, out: [__file__, out / "index", "--model", file],
         lambda file, _: [__file__, file / "deeper", "--model", SMALL],
+        lambda file, _: ["--check", file],
     ],
     "info": [lambda file, _: [file]],
-    "look": [
-        lambda file, _: ["a b", "a c", "--model", file],
-        lambda file, _: ["a b", "a c", "--model", SMALL, "--svg", file / "deeper.svg"],
-    ],
+    "look": [lambda file, _: ["a b", "a c", "--model", file]],
     "models": [lambda file, _: ["--cache", file]],
     "perplexity": [lambda file, _: [file, file]],
     "score": [lambda file, _: [file, "--model", SMALL]],
@@ -68,9 +66,10 @@ READS: dict[str, list[Arguments]] = {
         lambda file, _: [file / "deeper", "--text", __file__, "--shape", "tiny", "--steps", 1],
     ],
     "word-vectors": [
-        lambda file, out: [file, "--words", 3, "--text", __file__, "--out", out / "v.txt"],
-        lambda file, out: [SMALL, "--words", 3, "--text", file, "--out", out / "v.txt"],
-        lambda file, _: [SMALL, "--words", 3, "--text", __file__, "--out", file / "v.txt"],
+        lambda file, out: [file, "--out", out / "v.safetensors"],
+        lambda file, out: ["--model", file, "--text", __file__, "--out", out / "v.safetensors"],
+        lambda file, out: ["--model", SMALL, "--text", file, "--out", out / "v.safetensors"],
+        lambda file, _: ["--model", SMALL, "--text", __file__, "--out", file / "v.safetensors"],
     ],
 }
 

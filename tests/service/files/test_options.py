@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import pytest
 
-from elmo_model.word_vectors.look_up import WordVectorsInfo
+from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.files.inputs import Rules
 from elmo_serve.files.options import EmbedOptions
 from tests.support.gated_worker import INFO
 
-MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.txt", "text", "abc", 5, 3))
+MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.safetensors", "abc", 5, 3))
 RUN: Final = EmbedOptions("all", "allennlp", model="m")
 
 OTHERS: Final[dict[str, Any]] = {

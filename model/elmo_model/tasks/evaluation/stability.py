@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_model.inference.centre import sentences
 from elmo_model.inference.encoder import Encoder
-from elmo_model.neighbours.centre import sentences
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.tasks.evaluation.score import layer_heads
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_model.neighbours.index import NeighbourIndex
+from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
@@ -45,7 +45,7 @@ async def neighbours(request: Request) -> Response:
         wanted = body.request
         model = call.server.models.get(wanted.model)
         weights = _weights(wanted, model)
-        index = await model.index.get()
+        index = await model.uses.get()
         texts = await call.tokenize(model, body, wanted.tokenizer)
         check_each_has_tokens(body, texts)
         check_token(wanted.token, texts.lengths[0], "/token")
@@ -71,7 +71,7 @@ async def neighbours(request: Request) -> Response:
 
 
 def _search(
-    index: NeighbourIndex,
+    index: UsesIndex,
     layers: NDArray[np.float32],
     weights: tuple[float, ...],
     wanted: NeighboursRequest,

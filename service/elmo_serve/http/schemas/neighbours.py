@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
-from elmo_model.neighbours.index import MAX_NEIGHBOURS
+from elmo_model.uses.index import MAX_NEIGHBOURS
 from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber, Usage
 from elmo_serve.http.schemas.text import (
     TOKENIZER_TEXT,

@@ -39,7 +39,6 @@ class WordVectorsResponse(BaseModel):
     """Static word vectors."""
 
     file: str = Field(description="Name of the file.")
-    format: str
     revision: str = Field(description="Short SHA-256 of words and vectors.")
     words: Int64
     dimension: int = Field(description="Width of a vector.")

@@ -101,7 +101,7 @@ def test_the_lines_name_a_tokenizer_that_was_chosen(page: WordPage) -> None:
 
 def test_a_button_copies_the_lines(page: WordPage) -> None:
     page.chromium.allow("clipboardReadWrite", "clipboardSanitizedWrite")
-    assert not page.is_shown("#lines-python")
+    assert not page.chromium.run("document.querySelector('#lines-python').checkVisibility()")
     page.unfold()
     page.chromium.run("document.querySelector('[aria-label^=\"Copy Python\"]').focus()")
     page.chromium.press("Enter")

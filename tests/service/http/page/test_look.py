@@ -156,10 +156,11 @@ def test_on_a_phone_the_rows_show_their_sentence(page: WordPage) -> None:
     page.chromium.resize(400, 800, is_phone=True)
 
     widths = page.chromium.run(
-        "[...document.querySelectorAll('.layers .context')].map((each) => each.offsetWidth)"
+        "[...document.querySelectorAll('.layers .context')]"
+        ".filter((each) => each.textContent.trim()).map((each) => each.offsetWidth)"
     )
     assert min(widths) > 1
-    rows = page.texts("#layers tbody bdi")
+    rows = page.texts("#layers tbody th > bdi")
     assert len(set(rows)) == len(rows)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.browser import Page
-from tests.support.neighbours import until_embedded
 from tests.support.servers import SMALL, Running, running
+from tests.support.uses import until_embedded
 from tests.support.word_page import WordPage
 
 ASKED = "POST /neighbours"

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.text import built_in_sentences
+from elmo_model.uses.text import built_in_sentences
 from tests.support.servers import Running
 
 SENTENCE = ["The", "bank", "of", "the", "river"]

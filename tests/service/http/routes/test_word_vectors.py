@@ -11,6 +11,7 @@ from elmo_client import AsyncClient, Client, InvalidRequest
 from tests.support.command_line import elmo
 from tests.support.in_process import in_process
 from tests.support.servers import SMALL, Running, running
+from tests.support.word_vectors import write_static
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["dog", "CAT"]]
 WORDS = {"cat": [0.1, 0.25, -3.0], "sat": [1e-7, 5.0, 6.0], "the": [7.0, 8.0, 9.0]}
@@ -21,10 +22,7 @@ STATIC = np.array([WORDS["the"], WORDS["cat"], WORDS["sat"], [0, 0, 0]], np.floa
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("server")
-    rows = [f"{word} {' '.join(map(str, row))}\n" for word, row in WORDS.items()]
-    (folder / "static.txt").write_text("".join(rows))
-    static, cache = folder / "static.txt", folder / "cache"
-    with running(folder, model=SMALL, word_vectors=static, cache=cache) as started:
+    with running(folder, model=SMALL, word_vectors=write_static(folder, **WORDS)) as started:
         yield started
 
 
@@ -85,7 +83,7 @@ def test_json_has_the_wider_dimension_and_the_share(server: Running) -> None:
     assert found["dimension"] == plain["dimension"] + 3 == info["dimension"] + 3
     assert found["unknown_share"] == pytest.approx(1 / 3, abs=1e-6)
     assert "unknown_share" not in plain
-    assert info["word_vectors"]["file"] == "static.txt"
+    assert info["word_vectors"]["file"] == "static.safetensors"
     assert (info["word_vectors"]["words"], info["word_vectors"]["dimension"]) == (3, 3)
 
 
@@ -128,13 +126,10 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
     server: Running, tmp_path: Path, flags: tuple[str, ...], layer: int
 ) -> None:
     (tmp_path / "text.txt").write_text("The cat sat .\ndog CAT\n")
-    static = server.log_file.parent / "static.txt"
+    static = server.log_file.parent / "static.safetensors"
     words = ("--word-vectors", static, "--model", SMALL)
-    cache = str(tmp_path / "cache")
 
-    here = elmo(
-        "embed", tmp_path / "text.txt", tmp_path / "1.npz", *flags, *words, ELMO_CACHE=cache
-    )
+    here = elmo("embed", tmp_path / "text.txt", tmp_path / "1.npz", *flags, *words)
     there = elmo(
         *("embed", tmp_path / "text.txt", tmp_path / "2.npz", *flags, "--server", server.url),
         *("--word-vectors", "append"),
@@ -153,9 +148,7 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
         np.testing.assert_allclose(one[key], expected[row], rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(one[key][:, -3:], expected[row][:, -3:])
         np.testing.assert_allclose(two[key], expected[row], rtol=1e-5, atol=1e-5)
-    refused = elmo(
-        "embed", tmp_path / "text.txt", tmp_path / "3.npz", "--all", *words, ELMO_CACHE=cache
-    )
+    refused = elmo("embed", tmp_path / "text.txt", tmp_path / "3.npz", "--all", *words)
     assert refused.exit_code == 1 and "go with one vector a token" in refused.output
 
 
@@ -166,12 +159,3 @@ async def test_a_server_without_word_vectors_says_so() -> None:
 
     assert response.status_code == 422
     assert "ELMO_WORD_VECTORS names a file of them" in response.json()["detail"]
-
-
-def test_a_file_that_does_not_fit_stops_the_start_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "static.txt").write_text("cat 1 2\ndog 1\n")
-
-    found = elmo("serve", "--model", SMALL, "--word-vectors", tmp_path / "static.txt")
-
-    assert found.exit_code == 2
-    assert "static.txt:2: has 1 number behind 'dog', expected 2" in found.output

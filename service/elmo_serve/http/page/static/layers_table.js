@@ -1,8 +1,8 @@
-// The cosines of one token with some others, in every layer.
+// The cosines of one token with some others: in every layer, and in one sentence.
 
 import { byId, element } from "./dom.js";
 import { fixed } from "./numbers.js";
-import { named } from "./places.js";
+import { named, sameWord } from "./places.js";
 import { directionOf } from "./reading.js";
 import { badge } from "./shapes.js";
 
@@ -45,4 +45,21 @@ function inContext({ sentence, token, word }, sentences) {
       element("strong", {}, element("bdi", {}, word)),
       element("span", { class: "context" }, ` ${after}`)),
   ];
+}
+
+/**
+ * Return the cosines with the other uses of a word, by sense or by sentence: "to lead: 0.10 and
+ * 0.18", "sentences 1 and 2: 0.69". `senses` has one for each sentence, or is null.
+ */
+export function finding({ places, cosines, reference, senses }) {
+  const from = places[reference];
+  const groups = new Map();
+  places.forEach((place, i) => {
+    if (i === reference || !sameWord(place, from)) return;
+    const name = senses?.[place.sentence] ?? `${from.sentence + 1} and ${place.sentence + 1}`;
+    groups.set(name, [...(groups.get(name) ?? []), fixed(cosines[i])]);
+  });
+  const parts = [...groups].slice(0, 6).map(([name, values]) => `${name}: ${values.join(" and ")}`);
+  if (parts.length === 0) return "";
+  return `${senses === null ? "sentences " : ""}${parts.join("; ")}`;
 }

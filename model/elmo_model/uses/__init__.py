@@ -1,0 +1,1 @@
+"""The nearest uses of a word: an index of the tokens of a text in their sentences, by layer."""

@@ -1,0 +1,58 @@
+"""The index of a text, written to a folder."""
+
+from pathlib import Path
+
+from elmo_model.files import atomic
+from elmo_model.inference.centre import centre_of
+from elmo_model.inference.closeness import Network
+from elmo_model.steps import OnStep, ignore
+from elmo_model.text.batches import by_length
+from elmo_model.uses.files import IndexWriter, temporary_folder
+from elmo_model.uses.index import IndexInfo
+from elmo_model.uses.text import IndexFolderError, Sentences
+
+_BLOCK = 8_192
+"""Sentences whose batches are made together. More of them waste less on padding, and write to more
+places of the files at once."""
+
+
+def write_index(
+    network: Network,
+    sentences: Sentences,
+    folder: Path,
+    info: IndexInfo,
+    batch_tokens: int,
+    on_step: OnStep = ignore,
+) -> IndexInfo:
+    """Write the index of some sentences to a folder that does not exist yet; describe it.
+
+    The network computes batches of at most `batch_tokens` tokens, boundaries included. The folder
+    gets its name when it is complete. Raises IndexFolderError for a folder that exists, and OSError
+    for a full disk.
+    """
+    refuse_existing(folder)
+    centre = centre_of(network, batch_tokens).layers
+    total, done = sum(map(len, sentences)), 0
+    with temporary_folder(folder.absolute().parent) as temporary:
+        writer = IndexWriter(info, centre, sentences, temporary)
+        for start in range(0, len(sentences), _BLOCK):
+            numbers = range(start, min(start + _BLOCK, len(sentences)))
+            for batch in by_length(numbers, sentences, batch_tokens):
+                on_step("Indexing", done, total)
+                layers = network.embed([sentences[number] for number in batch])
+                for number, each in zip(batch, layers, strict=True):
+                    writer.write(number, each.cpu().numpy())
+                done += sum(len(sentences[number]) for number in batch)
+        on_step("Indexing", total, total)
+        index = writer.finish()
+        try:
+            atomic.publish(temporary, folder)
+        except FileExistsError as error:
+            raise IndexFolderError(f"{folder} exists") from error
+    return index.info
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise IndexFolderError for a folder with something in it, or a file."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise IndexFolderError(f"{folder} exists; name a folder that does not")

@@ -1,0 +1,191 @@
+"""`elmo look`: the uses of a word in some sentences, their cosines in each layer, and a table.
+
+Tokens and cosines come from a server, or from a model in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from elmo_client import Client
+from elmo_model.errors import ElmoError
+from elmo_model.inference.centre import centre_of, cosines
+from elmo_serve.models.opening import InProcess
+from elmo_serve.output import select
+
+_BAR = 10  # characters of a cosine of 1
+
+
+Tokens = list[str]
+Place = tuple[int, int | None]
+"""The number of a sentence, and that of a token in it; None for the mean over its tokens."""
+
+
+Pairs = Sequence[tuple[Place, Place]]
+
+
+class LookError(ElmoError):
+    """There is nothing to compare. The text has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The compared places of some sentences: a word in them, or all of each.
+
+    `cosines` has the cosine of each pair of places by layer, and for the mean of the layers.
+    """
+
+    word: str | None
+    sentences: Sequence[Tokens]
+    places: Sequence[Place]
+    cosines: Mapping[str, Sequence[float]]
+    centred: bool
+
+    @property
+    def title(self) -> str:
+        """What is compared, in words."""
+        subject = "sentences" if self.word is None else f'uses of "{self.word}"'
+        return f"Cosine of {subject}" + (", centred" if self.centred else "")
+
+    @property
+    def names(self) -> list[str]:
+        """The number of each place and its sentence, with the word in brackets."""
+        return [
+            f"{number} {_marked(self.sentences[sentence], token)}"
+            for number, (sentence, token) in enumerate(self.places, 1)
+        ]
+
+    def pairs(self) -> dict[str, dict[str, float]]:
+        """Return the cosines of each pair, such as "1 and 2", by layer."""
+        names = combinations(range(1, len(self.places) + 1), 2)
+        return {
+            f"{one} and {two}": {
+                _layer(name): values[number] for name, values in self.cosines.items()
+            }
+            for number, (one, two) in enumerate(names)
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as members of JSON; tokens are counted from 0."""
+        return {
+            "word": self.word,
+            "centred": self.centred,
+            "sentences": self.sentences,
+            "places": [{"sentence": one, "token": two} for one, two in self.places],
+            "pairs": self.pairs(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Splits texts, and compares places in them.
+
+    `tokens` returns the tokens of each text, `cosines` the cosine of each pair of places in some
+    sentences, by layer and for the mean of the layers.
+    """
+
+    tokens: Callable[[Sequence[str]], list[Tokens]]
+    cosines: Callable[[Sequence[Tokens], Pairs], Mapping[str, Sequence[float]]]
+
+
+def look(source: Source, texts: Sequence[str], word: str | None, *, centred: bool) -> Uses:
+    """Compare the uses of a word, or without a word the means of the sentences.
+
+    The word is a token in any case: "Bank" and "bank" are uses of one word. Raises LookError where
+    there are fewer than two places.
+    """
+    sentences = source.tokens(texts)
+    if not any(sentences):
+        raise LookError("no sentence has tokens: nothing to compare")
+    places: list[Place] = [(number, None) for number, each in enumerate(sentences) if each]
+    if word is not None:
+        places = _places(sentences, word)
+    if len(places) < 2:
+        what = "sentence has tokens" if word is None else f'use of "{word}" is there'
+        raise LookError(f"only one {what}: nothing to compare it with")
+    found = source.cosines(sentences, list(combinations(places, 2)))
+    return Uses(word, sentences, places, found, centred)
+
+
+def _places(sentences: Sequence[Tokens], word: str) -> list[Place]:
+    found: list[Place] = [
+        (number, place)
+        for number, sentence in enumerate(sentences)
+        for place, token in enumerate(sentence)
+        if token.casefold() == word.casefold()
+    ]
+    if not found:
+        tokens = ", ".join(dict.fromkeys(token for sentence in sentences for token in sentence))
+        raise LookError(f'no token is "{word}"; there are {tokens}')
+    return found
+
+
+def _marked(sentence: Tokens, token: int | None) -> str:
+    return " ".join(f"[{each}]" if place == token else each for place, each in enumerate(sentence))
+
+
+def _layer(name: str) -> str:
+    return f"layer {name}" if name.isdecimal() else name
+
+
+def table(found: Uses) -> Group:
+    """Return the compared places, and a row for each pair with a bar for each layer."""
+    pairs = found.pairs()
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows.add_column("pair", no_wrap=True)
+    for layer in next(iter(pairs.values())):
+        rows.add_column(layer, no_wrap=True)
+    for pair, values in pairs.items():
+        rows.add_row(pair, *(f"{value:6.3f} {bar(value)}" for value in values.values()))
+    places = Text("\n".join([found.title, "", *found.names, ""]))
+    return Group(places, rows)
+
+
+def bar(cosine: float) -> str:
+    """Return a bar for a cosine; a hollow one is negative."""
+    return ("█" if cosine >= 0 else "░") * round(_BAR * abs(cosine))
+
+
+def source_of_server(client: Client, tokenizer: str | None, *, centred: bool) -> Source:
+    """Return a source that asks a server. Its functions raise ElmoError."""
+
+    def tokens(texts: Sequence[str]) -> list[Tokens]:
+        return [list(each.tokens) for each in client.tokenize(texts, tokenizer=tokenizer)]
+
+    def cosines(sentences: Sequence[Tokens], pairs: Pairs) -> Mapping[str, Sequence[float]]:
+        sides = [
+            ((sentences[one], first), (sentences[two], second))
+            for (one, first), (two, second) in pairs
+        ]
+        found = client.similarity(sides, centred=centred)
+        return {name: [float(each) for each in values] for name, values in found.items()}
+
+    return Source(tokens, cosines)
+
+
+def source_of_model(network: InProcess, tokenizer: str | None, *, centred: bool) -> Source:
+    """Return a source that computes in this process. `tokens` raises TokenizeError."""
+    split = network.tokenizer(tokenizer)
+
+    def tokens(texts: Sequence[str]) -> list[Tokens]:
+        return [list(split(text).tokens) for text in texts]
+
+    def cosines_of(sentences: Sequence[Tokens], pairs: Pairs) -> Mapping[str, Sequence[float]]:
+        layers = network.embed(sentences, select("all", network.info.layers))
+        sides = [
+            layers[sentence].mean(axis=1) if token is None else layers[sentence][:, token]
+            for pair in pairs
+            for sentence, token in pair
+        ]
+        centre = centre_of(network.encoder, network.batch_tokens).layers if centred else None
+        return cosines(np.asarray(sides, np.float64), centre)
+
+    return Source(tokens, cosines_of)

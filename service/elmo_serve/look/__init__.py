@@ -1,1 +1,0 @@
-"""`elmo look`: how similar the uses of a word are, in each layer."""

@@ -1,0 +1,97 @@
+"""The centre: the mean of each layer over the tokens of the text, whatever the batches."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_model.inference.centre import centre_of, cosines, sentences
+from elmo_model.inference.encoder import Encoder
+from elmo_model.models.opening import open_model
+from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses
+
+CARD = Path(__file__).parents[3] / "model/elmo_model/models/english.md"
+
+
+class Lengths:
+    """A network whose vectors are the length of a token and its square, in two layers."""
+
+    def __init__(self) -> None:
+        self.batch_tokens: list[int] = []
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        self.batch_tokens.append(sum(len(sentence) + 2 for sentence in sentences))
+        columns = [torch.tensor([[len(token)] for token in each]) for each in sentences]
+        return [torch.stack([column, column**2]).float() for column in columns]
+
+
+@pytest.mark.parametrize("max_tokens", [40, 512, 100_000])
+def test_it_is_the_mean_over_all_tokens(max_tokens: int) -> None:
+    network = Lengths()
+    lengths = np.array([len(token) for sentence in sentences() for token in sentence], float)
+
+    centre = centre_of(network, max_tokens)
+
+    assert centre.layers.dtype == np.float32
+    np.testing.assert_allclose(
+        centre.layers[:, 0], [lengths.mean(), (lengths**2).mean()], rtol=1e-6
+    )
+    assert centre.tokens == len(lengths)
+    assert max(network.batch_tokens) <= max_tokens
+
+
+def test_the_text_is_some_hundred_tokenised_sentences_and_the_card_names_it() -> None:
+    text = sentences()
+    card = CARD.read_text(encoding="utf-8")
+
+    assert len(text) >= 200
+    assert all(len(sentence) >= 5 and all(sentence) for sentence in text)
+    assert len(set(text)) == len(text)
+    assert f"{len(text)} sentences" in card and f"{sum(map(len, text)):,} tokens" in card
+
+
+@pytest.fixture(scope="module")
+def english() -> ElmoNetwork:
+    return open_model("english")
+
+
+def mean_cosine(vectors: Tensor) -> Tensor:
+    """Map vectors (L + 1, n, 2P) to the mean cosine of two different ones, in each layer."""
+    n = vectors.shape[1]
+    squares = torch.nn.functional.normalize(vectors, dim=-1).sum(1).square().sum(-1)
+    return (squares - n) / (n * (n - 1))
+
+
+def test_centred_vectors_of_other_sentences_have_less_in_common(english: ElmoNetwork) -> None:
+    encoder = Encoder.of(english)
+    centre = torch.from_numpy(centre_of(encoder, 1024).layers)
+    texts = read_uses(SENTENCES)[0].sentences[:40]
+    vectors = torch.cat(encoder.embed(texts), dim=1)
+
+    raw, centred = mean_cosine(vectors), mean_cosine(vectors - centre[:, None])
+
+    assert (raw[:2] > 0.2).all(), raw  # the top layer of this model has little in common
+    assert (centred[:2] < raw[:2] / 4).all(), (raw, centred)
+    assert (centred < 0.15).all(), centred
+
+
+def test_each_layer_and_the_mean_of_the_layers_have_a_cosine() -> None:
+    sides = np.array([[[1.0, 0.0], [0.0, 2.0]], [[0.0, 3.0], [0.0, 1.0]]])
+
+    found = cosines(sides, None)
+
+    assert found["0"] == [0.0] and found["1"] == [1.0]
+    assert found["average"] == [pytest.approx(2 * 4 / np.sqrt(1 + 4) / 4)]
+
+
+def test_the_centre_is_subtracted_and_a_zero_vector_has_0() -> None:
+    sides = np.array([[[2.0, 1.0]], [[1.0, 2.0]], [[1.0, 1.0]], [[5.0, 5.0]]])
+
+    found = cosines(sides, np.array([[1.0, 1.0]]))
+
+    assert found["0"] == [0.0, 0.0]
+    assert cosines(sides, None)["0"] == [pytest.approx(0.8), pytest.approx(1.0)]

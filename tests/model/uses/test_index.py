@@ -1,0 +1,134 @@
+"""The search: the uses and words that comparing all of them finds."""
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from elmo_model.uses.files import open_index
+from elmo_model.uses.index import CANDIDATES, UsesIndex
+from elmo_model.uses.indexing import write_index
+from tests.support.uses import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
+
+SOURCE = random.Random(1)
+WORDS = [f"w{number}" for number in range(30)]
+SENTENCES = list(
+    dict.fromkeys(tuple(SOURCE.choices(WORDS, k=SOURCE.randint(1, 7))) for _ in range(600))
+)
+PLACES = [(row, token) for row, words in enumerate(SENTENCES) for token in range(len(words))]
+QUERY = MadeUp.layers(["w3", "new"])[:, 0]
+SHARES = [
+    (1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (1 / 3, 1 / 3, 1 / 3),
+    (0.2, 0.5, 0.3),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> UsesIndex:
+    return made_up_index(tmp_path_factory.mktemp("index") / "index", SENTENCES)
+
+
+def cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = vectors @ query / np.linalg.norm(vectors, axis=1)
+    return found / np.linalg.norm(query)
+
+
+@pytest.mark.parametrize("shares", SHARES)
+def test_uses_are_those_of_exact_search(index: UsesIndex, shares: tuple[float, ...]) -> None:
+    assert len(PLACES) > 2 * CANDIDATES
+    layers = np.concatenate([MadeUp.layers(words) for words in SENTENCES], axis=1)
+    mixed = np.einsum("l,lnw->nw", np.array(shares), layers - index.centre[:, np.newaxis])
+    exact = cosines(mixed, np.array(shares) @ (QUERY - index.centre))
+
+    found = index.uses(QUERY, shares, 10)
+
+    np.testing.assert_allclose([use.cosine for use in found], np.sort(exact)[::-1][:10], atol=2e-3)
+    for use in found:
+        number = PLACES.index((SENTENCES.index(use.sentence), use.token))
+        assert use.cosine == pytest.approx(exact[number], abs=2e-3)
+        assert index.place(number) == (use.sentence, use.token)
+
+
+def test_the_sentence_of_the_query_is_left_out(index: UsesIndex) -> None:
+    row, token = PLACES[40]
+    layers = MadeUp.layers(SENTENCES[row])[:, token]
+
+    itself = index.uses(layers, SHARES[1], 1)[0]
+    found = index.uses(layers, SHARES[1], 100, SENTENCES[row])
+
+    assert (itself.sentence, itself.token) == (SENTENCES[row], token)
+    assert itself.cosine == pytest.approx(1, abs=1e-3)
+    assert len(found) == 100
+    assert SENTENCES[row] not in {use.sentence for use in found}
+
+
+class Alike(MadeUp):
+    """A network that gives all words of one sentence nearly the same layers."""
+
+    def __init__(self, sentence: Sequence[str]) -> None:
+        self._sentence = sentence
+        noise = np.random.default_rng(0).normal(scale=1e-3, size=(LAYERS, len(sentence), WIDTH))
+        self.alike = (noise + np.tile([1, 0], WIDTH // 2)).astype(np.float32)
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
+        return [
+            torch.from_numpy(self.alike if each == self._sentence else self.layers(each))
+            for each in sentences
+        ]
+
+
+def test_the_own_sentence_does_not_fill_the_candidates(tmp_path: Path) -> None:
+    own = [f"w{number}" for number in range(2 * CANDIDATES)]
+    others = [["bank", f"w{number}"] for number in range(15)]
+    network = Alike(own)
+    write_index(network, [own, *others], tmp_path / "index", DESCRIPTION, 4_000)
+    index = open_index(tmp_path / "index")
+
+    for shares in SHARES:
+        found = index.uses(network.alike[:, 0], shares, 30, own)
+        assert len(found) == 30
+        assert tuple(own) not in {use.sentence for use in found}
+
+
+def test_of_equal_sentences_the_first_counts(tmp_path: Path) -> None:
+    index = made_up_index(tmp_path / "index", [["a", "b"]] * 5 + [["b", "c"]])
+
+    found = index.uses(QUERY, (0, 0, 1), 10)
+
+    places = sorted((use.sentence, use.token) for use in found)
+    assert places == [(("a", "b"), 0), (("a", "b"), 1), (("b", "c"), 0), (("b", "c"), 1)]
+
+
+def test_static_neighbours_are_words_by_the_token_layer(index: UsesIndex) -> None:
+    layers = np.stack([MadeUp.layers([word])[0, 0] for word in WORDS]) - index.centre[0]
+    exact = cosines(layers, QUERY[0] - index.centre[0])
+
+    found = index.nearest_words(QUERY[0], 5, exclude="w3")
+
+    order = [WORDS[row] for row in np.argsort(-exact) if WORDS[row] != "w3"][:5]
+    assert [word.word for word in found] == order
+    assert index.nearest_words(QUERY[0], 1)[0].word == "w3"
+
+
+def test_a_zero_vector_has_cosines_of_zero(index: UsesIndex) -> None:
+    found = index.uses(index.centre, (0, 1, 0), 2)
+
+    assert [use.cosine for use in found] == [0, 0]
+
+
+def test_threads_find_what_one_finds(index: UsesIndex) -> None:
+    queries = [MadeUp.layers(["w1", str(number)])[:, 0] for number in range(40)]
+
+    alone = [index.uses(query, SHARES[4], 10) for query in queries]
+    with ThreadPoolExecutor(8) as threads:
+        together = list(threads.map(lambda query: index.uses(query, SHARES[4], 10), queries))
+
+    assert together == alone
