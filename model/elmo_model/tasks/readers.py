@@ -17,7 +17,7 @@ from typing import Any
 
 from elmo_model.errors import OptionError, shown
 from elmo_model.tasks.examples import Examples, FitError, Kind, Side
-from elmo_model.text import conllu
+from elmo_model.text import conll, conllu
 from elmo_model.text.files import lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
@@ -208,24 +208,11 @@ def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]
 
 def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the first and the last column of each sentence: token and label."""
-    tokens: list[str] = []
-    labels: list[str] = []
-    for number, line in enumerate(lines_of(path), 1):
-        fields = line.split("\t") if "\t" in line else line.split()
-        if not line.strip():
-            if tokens:
-                yield tokens, labels
-            tokens, labels = [], []
-        elif len(fields) == 1 or not fields[0] or not fields[-1]:
-            raise FitError(
-                f"{path}:{number}: found {shown(line.strip())}, expected a token, a TAB or spaces, "
-                "and its label; or a blank line"
-            )
-        elif fields[0] != "-DOCSTART-":  # of the CoNLL-2003 files: no sentence
-            tokens.append(fields[0])
-            labels.append(fields[-1])
-    if tokens:
-        yield tokens, labels
+    try:
+        for words in conll.read(lines_of(path), (0, -1)):
+            yield [token for token, _ in words], [label for _, label in words]
+    except conll.ConllError as error:
+        raise FitError(f"{path}: {error}") from error
 
 
 def read_rows(path: Path) -> Iterator[Row]:

@@ -61,6 +61,7 @@ class Options:
     server: str | None
     api_key: str | None
     input_format: str | None
+    column: int | None
     tokenizer: str | None
     output_format: str | None
     forget_sentences: bool
@@ -169,7 +170,7 @@ def _layer(_context: click.Context, _option: click.Parameter, value: int | None)
     of="ELMoForManyLangs",
 )
 @foreign_option(
-    "--input_format", "plain is --input-format tab, conll conllu", of="ELMoForManyLangs"
+    "--input_format", "plain is --input-format tab, conll is conllu", of="ELMoForManyLangs"
 )
 @foreign_option("--gpu", "0 is --device cuda:0", of="ELMoForManyLangs")
 @foreign_option("--output_prefix", "OUTPUT is the name of the file", of="ELMoForManyLangs")
@@ -183,8 +184,15 @@ def _layer(_context: click.Context, _option: click.Parameter, value: int | None)
 @click.option(
     "--input-format",
     type=click.Choice(list(INPUTS)),
-    help="Tokens between white space, tokens between TABs, CoNLL-U or FASTA. Default: by the "
-    "ending of INPUT (.conllu; .fasta, .fa, .faa, .fas), else plain.",
+    help="Tokens between white space, tokens between TABs, CoNLL-U, a token a line in columns "
+    "(CoNLL-2003) or FASTA. Default: by the ending of INPUT (.conllu; .conll; .fasta, .fa, .faa, "
+    ".fas), else plain.",
+)
+@click.option(
+    "--column",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="conll: the column of the tokens, from 0. Default: 0.",
 )
 @tokenizer_option("Split each line into tokens; model: with the tokenizer of the model.", "model")
 @click.option(
@@ -291,6 +299,8 @@ def _check_source(options: Options) -> None:
         if options.word_vectors not in (None, "append"):
             fail("--word-vectors is `append` with --server: the server has the file", code=2)
     form = "fasta" if options.is_fasta else options.input_format
+    if form not in (None, "conll"):
+        refuse_given(f"goes with --input-format conll, not {form}", "column")
     if options.tokenizer and form not in (None, "plain"):
         fail(f"--tokenizer splits plain text, not {form}", code=2)
 

@@ -70,7 +70,7 @@ def _tell_of_tables(options: Options) -> None:
         more = f", and so are {len(tables) - 1:,} more" if tables[1:] else ""
         tell(
             f"{tables[0]} is read as plain text: each line is a sentence{more}; "
-            "--input-format reads others, conllu the columns of CoNLL-U"
+            "--input-format reads others"
         )
 
 
@@ -122,7 +122,7 @@ def _to_file(options: Options) -> Report:
 def _text(options: Options, run: EmbedOptions, form: str) -> Iterator[Text | Records]:
     """Yield the text of a file, or the records of FASTA for a layout, whose notes are told."""
     if run.rules is None or run.form.layout is None:
-        read_as = INPUTS[form] if run.rules is None else run.rules.form
+        read_as = replace(run, input_format=form).input(options.input)
         with Text.open(options.input, read_as, run.keep_blank) as text:
             yield text
         return
@@ -166,6 +166,7 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         word_vectors=options.word_vectors,
         normalize=options.normalize,
         input_format=options.input_format,
+        column=options.column,
         tokenizer=options.tokenizer,
         keep_blank=options.keep_blank_lines,
         batch_size=options.carried_batch,

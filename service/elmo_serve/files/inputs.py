@@ -8,7 +8,7 @@ from typing import Final, Literal
 import orjson
 
 from elmo_model.errors import ElmoError, counted, shown
-from elmo_model.text import conllu, fasta
+from elmo_model.text import conll, conllu, fasta
 from elmo_model.text.files import COMPRESSIONS
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
@@ -65,6 +65,24 @@ def _conllu(lines: Iterable[str]) -> Iterator[Sentence]:
     for words in conllu.read(lines, columns=2):
         tokens = [word[conllu.FORM] for word in words]
         yield Sentence(" ".join(tokens), tokens)
+
+
+def column_of(column: int | None) -> InputFormat:
+    """Return the format whose tokens stand in one column, counted from 0; None: in the first.
+
+    Raises FileError where the first column is taken and numbers the words of the first sentence.
+    """
+
+    def read(lines: Iterable[str]) -> Iterator[Sentence]:
+        is_checked = column is not None
+        for words in conll.read(lines, [column or 0]):
+            tokens = [token for (token,) in words]
+            if not is_checked and tokens[1:] and tokens == [str(n + 1) for n in range(len(tokens))]:
+                raise FileError("the first column numbers the words: --column names another")
+            is_checked = True
+            yield Sentence(" ".join(tokens), tokens)
+
+    return InputFormat(read, "sentence", (".conll",))
 
 
 RESIDUES: Final = frozenset("ACDEFGHIKLMNPQRSTVWYUOBZX")
@@ -156,6 +174,7 @@ INPUTS = {
     "plain": InputFormat(_plain),
     "tab": InputFormat(_tab),
     "conllu": InputFormat(_conllu, "sentence", (".conllu",)),
+    "conll": column_of(None),
     "fasta": InputFormat(Rules().read, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
 }
 
@@ -163,8 +182,8 @@ SPLIT = InputFormat(_split)
 """Text that a tokenizer has split, in the temporary file of a run."""
 
 
-TABLES: Final = (".csv", ".tsv", ".jsonl", ".conll")
-"""Endings of tables and of columns, whose lines are read as sentences: commands say so."""
+TABLES: Final = (".csv", ".tsv", ".jsonl")
+"""Endings of tables, whose lines are read as sentences: commands say so."""
 
 
 def input_format(path: str) -> str:

@@ -14,7 +14,7 @@ from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors import WordVectors
 from elmo_serve.files.connected import connected
-from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, input_format
+from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, column_of, input_format
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
@@ -50,6 +50,7 @@ class EmbedOptions:
     word_vectors: str | None = None
     normalize: bool = False
     input_format: str | None = None
+    column: int | None = None
     tokenizer: str | None = None
     keep_blank: bool = False
     batch_size: int | None = None
@@ -70,6 +71,8 @@ class EmbedOptions:
     def input(self, name: str) -> InputFormat:
         """Return the format of an input file of this name."""
         form = INPUTS[self.input_format or input_format(name)]
+        if form is INPUTS["conll"] and self.column is not None:
+            return column_of(self.column)
         return form if self.rules is None or form is not INPUTS["fasta"] else self.rules.form
 
     def identity(self, model: ModelInfo, input_format: str | None) -> dict[str, Any]:
@@ -85,6 +88,7 @@ class EmbedOptions:
         asked = {
             "word vectors": words.revision if words is not None else None,
             "normalize": self.normalize,
+            "column": self.column,
             "tokenizer": self.tokenizer,
             "records": None if self.rules is None else asdict(self.rules),
             "one vector a protein": self.protein,

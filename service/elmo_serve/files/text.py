@@ -164,9 +164,11 @@ class Text:
         lines = lines or _Lines(self.path, self.offset)
         blanks = 0
         shown: list[str] = []
+        sizes: set[int] = set()
         number = self.first
         for number, sentence in enumerate(self._read(lines), self.first + 1):
             if sentence.tokens or self.keep_blank or self.form.may_be_empty:
+                sizes.add(len(sentence.tokens))
                 yield number, sentence
                 continue
             blanks += 1
@@ -175,10 +177,10 @@ class Text:
         if blanks:
             numbers = f"{self.form.unit}{'s' * (blanks > 1)} {', '.join(shown)}"
             more = f" and {blanks - len(shown)} more" if blanks > len(shown) else ""
-            raise FileError(
-                f"{self.name}: no tokens in {numbers}{more} of {number}; `elmo embed "
-                "--keep-blank-lines` makes each a sentence of no tokens"
-            )
+            hint = "`elmo embed --keep-blank-lines` makes each a sentence of no tokens"
+            if len(sizes) == 1 and self.form is INPUTS["plain"] and sizes != {1}:
+                hint = "`--input-format conll` reads columns of tokens and labels"
+            raise FileError(f"{self.name}: no tokens in {numbers}{more} of {number}; {hint}")
 
     def _read(self, lines: "_Lines") -> Iterator[Sentence]:
         """Yield the sentences of lines; turn the errors of readers into FileErrors with our name.

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import h5py
+import pyarrow.parquet
 import pytest
 
 from elmo_model.errors import ElmoError
@@ -66,6 +67,42 @@ def test_two_columns_of_conllu_are_enough() -> None:
 def test_a_line_that_is_no_word_is_named() -> None:
     with pytest.raises(ElmoError, match="line 2"):
         read("conllu", ["1\ta\n", "2 b\n"])
+
+
+CONLL = """\
+-DOCSTART- -X- -X- O
+
+Angela NNP I-NP B-PER
+sleeps VBZ I-VP O
+
+-DOCSTART- -X- -X- O
+
+Peter NNP I-NP B-PER
+"""
+
+
+def test_a_column_of_a_file_for_taggers_is_the_tokens(tmp_path: Path) -> None:
+    """As `elmo fit` reads it: by its ending, or under any name by the option."""
+    for name, flags in (("train.conll", ()), ("train.txt", ("--input-format", "conll"))):
+        source, output = tmp_path / name, tmp_path / f"{name}.parquet"
+        source.write_text(CONLL)
+        done(source, output, "--top", *flags)
+        rows = pyarrow.parquet.read_table(output)["tokens"].to_pylist()
+        assert rows == [["Angela", "sleeps"], ["Peter"]]
+    done(source, output, "--top", *flags, "--column", 1, "--force")
+    assert pyarrow.parquet.read_table(output)["tokens"].to_pylist() == [["NNP", "VBZ"], ["NNP"]]
+
+
+def test_columns_are_not_read_as_plain_text_or_as_numbers_of_words(tmp_path: Path) -> None:
+    source = tmp_path / "train.txt"
+    source.write_text(CONLL)
+    assert refused(source, tmp_path / "v.npz", "--top").endswith(
+        "no tokens in lines 2, 5, 7 of 8; `--input-format conll` reads columns of tokens and labels"
+    )
+    source.write_text("1 Angela\n2 sleeps\n")
+    flags = ("--top", "--input-format", "conll")
+    assert "--column" in refused(source, tmp_path / "v.npz", *flags)
+    assert "line 1 is '1 Angela'" in refused(source, tmp_path / "v.npz", *flags, "--column", 2)
 
 
 def test_text_and_the_tokens_of_a_tokenizer_come_back() -> None:

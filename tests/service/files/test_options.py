@@ -18,6 +18,7 @@ OTHERS: Final[dict[str, Any]] = {
     "output_format": "npz",
     "word_vectors": "v.txt",
     "normalize": True,
+    "column": 2,
     "tokenizer": "ptb",
     "keep_blank": True,
     "batch_size": 3,
