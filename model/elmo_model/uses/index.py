@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from usearch.compiled import MetricKind
 from usearch.index import search
 
-CANDIDATES: Final = 1_000
+CANDIDATES: Final = 400
 """Nearest tokens of each layer whose cosines are computed for a mixture. More of them find more of
-its true neighbours and take longer: the ten nearest of 50,000 tokens are found in 99 % of the cases
-(`tests/model/uses/test_index.py`)."""
+its true neighbours in a large text, and take longer."""
 
 MAX_NEIGHBOURS: Final = 100
 """Largest number of neighbours of one search: more make a longer response."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -126,82 +125,46 @@ def test_text_is_split_by_the_tokenizer(searcher: httpx.Client) -> None:
     assert found == split
 
 
-def test_many_searches_at_once_find_what_each_finds_alone(searcher: httpx.Client) -> None:
-    queries = [{"token": token, "layers": layers} for token in range(5) for layers in (0, 1, 2)]
-    alone = [find(searcher, **query)["neighbours"] for query in queries]
-
-    with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(lambda query: find(searcher, **query)["neighbours"], queries))
-
-    # The vectors of the query may differ in the last bit: it shares its batch with others.
-    for first, second in zip(alone, together, strict=True):
-        assert [near["cosine"] for near in first] == pytest.approx(
-            [near["cosine"] for near in second], abs=1e-5
-        )
-
-
 @pytest.mark.parametrize(
-    ("body", "pointer", "text"),
+    ("body", "status", "pointer"),
     [
-        ({"token": 0}, "/tokens", "exactly one of `tokens` and `text` is required; found neither"),
-        ({"token": 0, "text": "a", "tokens": ["a"]}, "/tokens", "required; found both"),
-        ({"tokens": ["a"]}, "/token", "is required"),
-        (
-            {"tokens": ["a"], "token": 1},
-            "/token",
-            "there is no token 1; found 1 token, numbered from 0",
-        ),
-        ({"tokens": ["a"], "token": 10**99}, "/token", "no token 1000000000"),
-        ({"tokens": ["a"], "token": 1e300}, "/token", "no token 1000000000"),
-        ({"tokens": ["a"], "token": 0, "layers": 10**99}, "/layers", "no layer 1000000000"),
-        ({"tokens": ["a"], "token": 0, "k": 1e300}, "/k", "must be at most 100; found 10000"),
-        ({"tokens": ["a"], "token": -1}, "/token", "must be at least 0; found -1"),
-        ({"tokens": ["a"], "token": "a"}, "/token", "must be a whole number"),
-        ({"tokens": [], "token": 0}, "/tokens", "must not be empty"),
-        ({"tokens": "a", "token": 0}, "/tokens", "must be a list"),
-        ({"text": " ", "token": 0}, "/text", "holds no token"),
-        ({"text": "a", "tokenizer": "x", "token": 0}, "/tokenizer", "must be 'ptb'"),
-        ({"tokens": ["a"], "tokenizer": "ptb", "token": 0}, "/tokenizer", "splits `text`"),
-        ({"tokens": ["a"], "token": 0, "k": 0}, "/k", "must be at least 1"),
-        ({"tokens": ["a"], "token": 0, "k": 101}, "/k", "must be at most 100"),
-        ({"tokens": ["a"], "token": 0, "layers": "all"}, "/layers", "must be 'top', 'average'"),
-        ({"tokens": ["a"], "token": 0, "layers": [1]}, "/layers", "must be 'top', 'average'"),
-        ({"tokens": ["a"], "token": 0, "layers": True}, "/layers", "must be 'top', 'average'"),
-        ({"tokens": ["a"], "token": 0, "layers": 3}, "/layers", "no layer 3; there are 0 to 2"),
-        ({"tokens": ["a"], "token": 0, "mix": {"weights": [1]}}, "/mix/weights", "found 1 number"),
+        ({"token": 0}, 422, "/tokens"),
+        ({"token": 0, "text": "a", "tokens": ["a"]}, 422, "/tokens"),
+        ({"tokens": ["a"]}, 422, "/token"),
+        ({"tokens": ["a"], "token": 1}, 422, "/token"),
+        ({"tokens": ["a"], "token": 10**99}, 422, "/token"),
+        ({"tokens": ["a"], "token": 1e300}, 422, "/token"),
+        ({"tokens": ["a"], "token": -1}, 422, "/token"),
+        ({"tokens": ["a"], "token": "a"}, 422, "/token"),
+        ({"tokens": ["a"], "token": 0, "layers": 10**99}, 422, "/layers"),
+        ({"tokens": ["a"], "token": 0, "layers": 3}, 422, "/layers"),
+        ({"tokens": ["a"], "token": 0, "k": 1e300}, 422, "/k"),
+        ({"tokens": ["a"], "token": 0, "k": 0}, 422, "/k"),
+        ({"tokens": ["a"], "token": 0, "k": 101}, 422, "/k"),
+        ({"tokens": [], "token": 0}, 422, "/tokens"),
+        ({"tokens": "a", "token": 0}, 422, "/tokens"),
+        ({"text": " ", "token": 0}, 422, "/text"),
+        ({"text": "a", "tokenizer": "x", "token": 0}, 422, "/tokenizer"),
+        ({"tokens": ["a"], "tokenizer": "ptb", "token": 0}, 422, "/tokenizer"),
+        ({"tokens": ["a"], "token": 0, "mix": {"weights": [1]}}, 422, "/mix/weights"),
         (
             {"tokens": ["a"], "token": 0, "mix": {"weights": [1, 1, 1], "layer_norm": True}},
+            422,
             "/mix/layer_norm",
-            "which an index does not keep",
         ),
-        ({"tokens": ["a"], "token": 0, "near": 1}, "/near", "is no field"),
+        ({"tokens": ["a"], "token": 0, "layers": "top", "task": "x"}, 422, None),
+        ({"tokens": ["a"], "token": 0, "near": 1}, 422, "/near"),
+        ({"tokens": ["a"], "token": 0, "model": "none"}, 404, None),
+        ({"tokens": ["a"], "token": 0, "task": "none"}, 404, None),
+        ({"tokens": ["a"] * 1001, "token": 0}, 413, None),
     ],
 )
-def test_a_faulty_request_names_the_place(
-    searcher: httpx.Client, body: dict[str, Any], pointer: str, text: str
+def test_refusals(
+    searcher: httpx.Client, body: dict[str, Any], status: int, pointer: str | None
 ) -> None:
     answer = searcher.post("/neighbours", json=body)
 
-    assert answer.status_code == 422, answer.text
-    error = answer.json()["errors"][0]
-    assert error["pointer"] == pointer
-    assert text in error["detail"] and len(error["detail"]) < 200
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"tokens": ["a"], "token": 0, "layers": "top", "task": "x"}, 422),
-        ({"tokens": ["a"], "token": 0, "model": "none"}, 404),
-        ({"tokens": ["a"], "token": 0, "task": "none"}, 404),
-        ({"tokens": ["a"] * 1001, "token": 0}, 413),
-    ],
-)
-def test_other_refusals_have_their_status(
-    searcher: httpx.Client, body: dict[str, Any], status: int
-) -> None:
-    assert searcher.post("/neighbours", json=body).status_code == status
-
-
-def test_a_body_that_is_no_json_is_400(searcher: httpx.Client) -> None:
-    assert searcher.post("/neighbours", content=b"{").status_code in (400, 415)
+    assert answer.status_code == status, answer.text
+    assert len(answer.content) < 2_000
+    if pointer is not None:
+        assert answer.json()["errors"][0]["pointer"] == pointer
