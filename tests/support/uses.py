@@ -42,7 +42,7 @@ def bulk_queue_of(b: Bench, piece_tokens: int = 1_000) -> BulkQueue:
 
 
 class MadeUp:
-    """A network whose layer 0 is by the word, and the others by the sentence and the token."""
+    """A network whose layer 0 is by the word, and the others by the word and its place as well."""
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         return [torch.from_numpy(self.layers(sentence)) for sentence in sentences]
@@ -52,7 +52,10 @@ class MadeUp:
         """Return the layers (L + 1, n, 2P) of a sentence."""
         rows = [[_random(f"0 {word}") for word in sentence]]
         rows += [
-            [_random(f"{layer} {place} {sentence}") for place in range(len(sentence))]
+            [
+                _random(f"0 {word}") + _random(f"{layer} {place} {sentence}")
+                for place, word in enumerate(sentence)
+            ]
             for layer in range(1, LAYERS)
         ]
         return np.array(rows, np.float32).reshape(LAYERS, len(sentence), WIDTH)
