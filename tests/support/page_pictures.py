@@ -30,7 +30,7 @@ def draw(folder: Path, scratch: Path) -> None:
         page.select("mix")
         page.set("#weight-0", -2)
         page.set("#weight-1", 1)
-        (folder / "dark.png").write_bytes(chromium.picture(height=1000))
+        (folder / "dark.png").write_bytes(chromium.picture(height=1400))
 
         chromium.prefer(color_scheme="light", reduced_motion="reduce")
         chromium.resize(360, 700, is_phone=True)

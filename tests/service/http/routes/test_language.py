@@ -137,7 +137,7 @@ async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> N
 
 
 async def test_wrong_places_are_refused(model: str) -> None:
-    refused = [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"positions": [[0]]}, "/positions"),
         ({"positions": [[3], [], []]}, "/positions/0/0"),
         ({"positions": [[0], [0], []]}, "/positions/1/0"),
