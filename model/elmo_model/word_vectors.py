@@ -40,7 +40,6 @@ Words = Iterator[tuple[bytes, Vector]]
 
 _GZIP: Final = b"\x1f\x8b"
 _HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,18})[ \r]*\n?")
-_ENDS: Final = b" \r\n"
 
 _BUFFER_BYTES: Final = 1 << 20
 _SAMPLE_BYTES: Final = 4_096
@@ -109,8 +108,7 @@ class WordVectors:
         The exact word, then its lower case; the vector of an unknown token is zeros.
         """
         distinct = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
-        exact = self._find([_utf8(token) for token in distinct])
-        lower = self._find([_utf8(token.lower()) for token in distinct])
+        exact, lower = self._find(distinct), self._find([token.lower() for token in distinct])
         rows = np.where(exact >= 0, exact, lower)
         rows = rows[np.array([distinct[token] for token in tokens], np.int64)]
         vectors = self.vectors[np.maximum(rows, 0)]
@@ -122,8 +120,9 @@ class WordVectors:
         start = int(self._ends[row - 1]) if row else 0
         return self._text[start : int(self._ends[row])].tobytes()
 
-    def _find(self, words: Sequence[bytes]) -> NDArray[np.int64]:
-        """Return the row of each word, -1 for a word that the file lacks."""
+    def _find(self, tokens: Iterable[str]) -> NDArray[np.int64]:
+        """Return the row of each token, -1 for one that the file lacks."""
+        words = [token.encode("utf-8", "surrogatepass") for token in tokens]
         wanted = np.array([_hash(word) for word in words], np.uint64)
         starts = np.searchsorted(self._hashes, wanted)
         ends = np.searchsorted(self._hashes, wanted, "right")
@@ -231,7 +230,7 @@ def _text(stream: io.BufferedReader, path: Path) -> Words:
         if number == 1 and (header := _HEADER.fullmatch(line)):
             expected, width = _count_and_width(header, path)
             continue
-        fields = line.rstrip(_ENDS).split(b" ")
+        fields = line.rstrip(b" \r\n").split(b" ")
         width = width or len(fields) - 1
         yield _parsed(fields, width, f"{path}:{number}")
         count += 1
@@ -294,10 +293,6 @@ def _number(field: bytes) -> float:
         return float(field)
     except ValueError:
         return math.nan
-
-
-def _utf8(token: str) -> bytes:
-    return token.encode("utf-8", "surrogatepass")
 
 
 def _hash(word: bytes) -> int:
