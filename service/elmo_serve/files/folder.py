@@ -1,59 +1,34 @@
-"""Embeds the files of a folder into a folder of parts, which are computed in any order."""
+"""Embeds the files of a folder into a folder of parts, each written whole or not at all."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
 from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import folder_of_parts
 from elmo_serve.files.run import EmbedRun, Interrupted, Report
-from elmo_serve.files.text import Corpus, Part
+from elmo_serve.files.text import Part
 from elmo_serve.files.vectors import Source
-from elmo_serve.workers.messages import ModelInfo
-
-PART_SENTENCES: Final = 2_000
-"""Default number of sentences of a part. A killed run loses the parts that were being written."""
-
-Attempts = Iterator[tuple[Part, str]]
-"""Parts in the order in which they were finished, each with a line that says why it failed, or an
-empty one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderRun:
-    """The files below `root`, or one file, and the folder of their parts: values.
+    """The options of a run, whose INPUT is a folder or a file, and the source of its vectors."""
 
-    Every process that computes sees both paths.
-    """
-
-    root: str
-    folder: str
     options: EmbedOptions
-    part_sentences: int = PART_SENTENCES
-
-    @property
-    def corpus(self) -> Corpus:
-        """The files to read."""
-        return Corpus(Path(self.root), self.options.input, self.options.keep_blank)
+    source: Source
+    step: OnStep = ignore
 
     def path(self, part: Part) -> Path:
         """Return the path of a part's output."""
-        return Path(self.folder) / part.name(self.options.form.ending)
+        return Path(self.options.output) / part.name(self.options.form.ending)
 
-    def run(
-        self,
-        model: ModelInfo,
-        write: Callable[[Sequence[Part]], Attempts],
-        step: OnStep = ignore,
-        *,
-        force: bool = False,
-    ) -> Report:
-        """Write every part that is not there yet, with `write`, which a `PartWriter` has.
+    def run(self) -> Report:
+        """Write every part that is not there yet.
 
         The tokens of the report are those before a tokenizer splits them.
 
@@ -63,20 +38,20 @@ class FolderRun:
             Interrupted: Ctrl-C.
         """
         started = time.monotonic()
-        self.options.form.require()
-        self.options.form.check(self.options.output(model))
-        corpus = self.corpus
-        parts = list(corpus.parts(self.part_sentences))
+        options, form = self.options, self.options.form
+        form.require()
+        form.check(self.source.output)
+        assert options.part_size is not None, "OUTPUT is a folder"
+        parts = list(options.corpus.parts(options.part_size))
         if not parts:
-            raise FileError(f"{self.root} has no sentences")
+            raise FileError(f"{options.input} has no sentences")
+        identity = {**options.identity(self.source.info), "text": options.corpus.digest()}
         counts = Counter(part.file for part in parts)
-        ending = self.options.form.ending
-        with folder_of_parts(
-            Path(self.folder), self._identity(model, corpus), counts, ending, discard=force
-        ):
+        folder = Path(options.output)
+        with folder_of_parts(folder, identity, counts, form.ending, discard=options.force):
             missing = [part for part in parts if not self.path(part).is_file()]
             try:
-                faults = _written(missing, write, step)
+                faults = self._write_all(missing)
             except KeyboardInterrupt:
                 raise self._interrupted(parts) from None
         if faults:
@@ -86,69 +61,34 @@ class FolderRun:
         tokens = sum(part.tokens for part in parts)
         return Report(sentences, tokens, resumed, time.monotonic() - started)
 
-    def _interrupted(self, parts: Sequence[Part]) -> Interrupted:
-        finished = sum(self.path(part).is_file() for part in parts)
-        return Interrupted(
-            f"interrupted; {finished:,} of {len(parts):,} parts are finished: the same command "
-            "continues from there"
-        )
-
-    def _identity(self, model: ModelInfo, corpus: Corpus) -> dict[str, Any]:
-        """Return what a run has in common with the one that it continues."""
-        return {
-            **self.options.identity(model, self.options.input_format or "by name"),
-            "model": model.revision,
-            "precision": model.precision,
-            "part sentences": self.part_sentences,
-            "text": corpus.digest(),
-        }
-
-
-def _written(
-    missing: Sequence[Part], write: Callable[[Sequence[Part]], Attempts], step: OnStep
-) -> list[str]:
-    """Write the missing parts; return a line for each that could not be written."""
-    if not missing:
-        return []
-    faults = []
-    done, tokens = 0, sum(part.tokens for part in missing)
-    step("Embedding", done, tokens)
-    for part, fault in write(missing):
-        if fault:
-            faults.append(fault)
-        done += part.tokens
-        step("Embedding", done, tokens)
-    return faults
-
-
-class PartWriter:
-    """Embeds parts and writes each as a whole, or not at all."""
-
-    def __init__(self, job: FolderRun, source: Source) -> None:
-        self._job = job
-        self._source = source
-        self._split = job.options.split(source.info)
-
     def write(self, part: Part) -> None:
         """Write one part, in place of an older file of its name.
 
         Raises FileError for a text that has changed, for sentences that the format cannot hold, and
         for a full disk.
         """
-        with self._job.corpus.part(part).split(self._split) as text:
-            EmbedRun(text, self._job.options.form, self._source).to_part(self._job.path(part))
+        split = self.options.split(self.source.info)
+        with self.options.corpus.part(part).split(split) as text:
+            EmbedRun(text, self.options.form, self.source).to_part(self.path(part))
 
-    def attempts(self, parts: Sequence[Part]) -> Attempts:
-        """Write parts, one after another; one that cannot be written does not hinder the others.
-
-        A network that fails (a GPU without memory) raises RuntimeError.
-        """
+    def _write_all(self, parts: Sequence[Part]) -> list[str]:
+        """Write parts, also after one that failed; return a line for each that did."""
+        faults = []
+        done, tokens = 0, sum(part.tokens for part in parts)
         for part in parts:
-            fault = ""
+            self.step("Embedding", done, tokens)
             try:
                 self.write(part)
-            except (FileError, OSError, RuntimeError) as error:
-                name = part.name(self._job.options.form.ending)
+            except (FileError, OSError, RuntimeError) as error:  # a GPU without memory
                 line = " ".join(str(error).split())
-                fault = line if line.startswith(self._job.folder) else f"{name}: {line}"
-            yield part, fault
+                name = part.name(self.options.form.ending)
+                faults.append(line if line.startswith(self.options.output) else f"{name}: {line}")
+            done += part.tokens
+        return faults
+
+    def _interrupted(self, parts: Sequence[Part]) -> Interrupted:
+        finished = sum(self.path(part).is_file() for part in parts)
+        return Interrupted(
+            f"interrupted; {finished:,} of {len(parts):,} parts are finished: the same command "
+            "continues from there"
+        )

@@ -1,167 +1,172 @@
-"""The files with which a killed run continues: those beside OUTPUT, and that in a folder of parts.
+"""Folders of parts, with which a killed run continues.
 
-OUTPUT.part holds the bytes of all arrays computed so far, one after another. OUTPUT.journal says
-which run they belong to and how many of the bytes count; it is replaced as a whole. Bytes of the
-part beyond those were written by a run that died, and are cut off.
-
-The journal is written before the first byte of the part. A part with content and without a journal
-therefore belongs to somebody else, and is never changed.
-
-The parts of a folder are renamed into place when they are whole: a part that is there is finished.
-`_manifest.json`, written before the first part, names the run that they belong to.
+A part is renamed into place when it is whole: a part that is there is finished. `_manifest.json`,
+written before the first part, names the run that they belong to. The parts of one file, OUTPUT, lie
+in the folder OUTPUT.parts until they are joined.
 """
 
 import json
 import os
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.locks import lock_now
 from elmo_serve.files.inputs import FileError
+from elmo_serve.files.outputs.npz import header
 from elmo_serve.files.text import part_name
-from elmo_serve.http.media_types.encoder import raw
 
 Vectors = NDArray[Any]
 
-_CHUNK = 1 << 22  # bytes read at once to verify a part
 _VERSION: Final = 1
+_ENDING: Final = ".npz"
+_DAMAGED: Final = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+
+# A part is written after so many seconds of work, or so many bytes of vectors, which are held in
+# memory until then. A killed run loses the work of at most one part; smaller ones are more files.
+PART_SECONDS: Final = 5.0
+_PART_BYTES: Final = 64 * 1024**2
 
 MANIFEST: Final = "_manifest.json"
 """Readers of a folder of Parquet leave out names that begin so: pyarrow, Spark, Dask."""
 
 
-class _OtherRunError(FileError):
-    """A whole part of elmo embed that this run cannot continue; `--force` discards it."""
+def folder_of(output: Path) -> Path:
+    """Return the folder of the parts of a file."""
+    return output.with_name(f"{output.name}.parts")
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a run has come; `state` is what its source needs to continue."""
+class FileParts:
+    """The parts of one file so far.
 
-    sentences: int = 0
-    tokens: int = 0
-    size: int = 0
-    checksum: int = 0
+    `lengths` are the tokens of the sentences of each part. `state` is all that its source needs to
+    continue after the last part.
+    """
+
+    folder: Path
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
     state: Mapping[str, Vectors] = field(default_factory=dict)
 
-
-class PartFile:
-    """The part and the journal of an output, locked against other processes."""
-
-    def __init__(self, output: Path, run: Mapping[str, Any], file: BinaryIO) -> None:
-        self.path, self.journal, self.temporary = _names(output)
-        self.progress = Progress()
-        self._run = dict(run)
-        self._file = file
-
-    @classmethod
-    @contextmanager
-    def open(cls, output: Path, run: Mapping[str, Any], *, discard: bool) -> Iterator["PartFile"]:
-        """Continue where an earlier process of the same `run` ended, or begin.
-
-        Raises FileError if another process holds the part, if a file under one of the three names
-        is not one of `elmo embed`, or if the part belongs to another run or is damaged. The last
-        two are overwritten with `discard`.
-        """
-        _refuse_foreign_files(output)
-        with _names(output)[0].open("a+b", buffering=0) as file:
-            _lock(file, Path(file.name))
-            part = cls(output, run, file)
-            part._resume(discard)
-            yield part
+    def read(self) -> None:
+        """Find the parts of earlier processes, up to one that is not whole; remove those after."""
+        while (found := self._next()) is not None:
+            lengths, self.state = found
+            self.lengths.append(lengths)
+        _remove_numbered(self.folder, _ENDING, range(len(self.lengths), sys.maxsize))
 
     @property
-    def kept(self) -> int:
-        """The sentences that the journal counts."""
-        return int(_journal(self.journal)[0]["sentences"])
+    def sentences(self) -> int:
+        """The sentences of all parts."""
+        return sum(map(len, self.lengths))
 
-    def append(self, arrays: Iterable[Vectors], tokens: int) -> None:
-        """Write some arrays. They count from the next `keep` on."""
-        progress = self.progress
-        for array in arrays:
-            data = raw(array)
-            progress.checksum = zlib.crc32(data, progress.checksum)
-            progress.size += len(data)
-            progress.sentences += 1
-            while data:
-                data = data[self._file.write(data) :]
-        progress.tokens += tokens
+    @property
+    def tokens(self) -> int:
+        """The tokens of all parts."""
+        return sum(int(each.sum()) for each in self.lengths)
 
-    def keep(self, state: Mapping[str, Vectors]) -> None:
-        """Write the journal: all arrays appended so far count, and `state` continues them."""
-        self.progress.state = state
-        entry = {
-            "version": _VERSION,
-            "run": self._run,
-            "sentences": self.progress.sentences,
-            "tokens": self.progress.tokens,
-            "size": self.progress.size,
-            "checksum": self.progress.checksum,
-        }
-        data = safetensors.numpy.save(dict(state), {"journal": json.dumps(entry)})
-        atomic_files.write_bytes(self.journal, data)
+    def keep(
+        self,
+        groups: Iterable[Sequence[Vectors]],
+        lengths: Iterator[int],
+        state: Callable[[], Mapping[str, Vectors]],
+        seconds: float = PART_SECONDS,
+        most: int = _PART_BYTES,
+    ) -> list[Vectors]:
+        """Write groups of vectors into parts; return the last ones, less than a part.
 
-    def arrays(self, shapes: Iterable[tuple[int, ...]]) -> Iterator[Vectors]:
-        """Yield the arrays again, float32, in these shapes.
-
-        Raises FileError if the part no longer holds the bytes that were written.
+        `lengths` are the tokens of each sentence; `state` returns that after the last group. A part
+        is the work of `seconds`, or `most` bytes.
         """
-        checksum = 0
-        with self.path.open("rb") as file:
-            for shape in shapes:
-                array = np.empty(shape, np.float32)
-                data = raw(array) if array.size else memoryview(bytearray())
-                if file.readinto(data) != len(data):
-                    raise FileError(f"{self.path} is shorter than it was written")
-                checksum = zlib.crc32(data, checksum)
-                yield array
-        if checksum != self.progress.checksum:
-            raise FileError(f"{self.path} was changed after it was written; --force starts over")
+        arrays: list[Vectors] = []
+        size, begun = 0, time.monotonic()
+        for group in groups:
+            arrays += group
+            size += sum(array.nbytes for array in group)
+            if size >= most or time.monotonic() - begun >= seconds:
+                counts = np.fromiter(lengths, np.int64, len(arrays))
+                self._write(counts, arrays, state())
+                arrays, size, begun = [], 0, time.monotonic()
+        return arrays
 
-    def remove(self) -> None:
-        """Remove both files, after the output is complete."""
-        self.journal.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
+    def arrays(self, shape: Callable[[int], tuple[int, ...]]) -> Iterator[Vectors]:
+        """Yield the vectors of all parts; `shape` maps tokens to the shape of an array.
 
-    def _resume(self, discard: bool) -> None:
-        if self.journal.exists():
+        Raises FileError for a part that has changed since.
+        """
+        for number, lengths in enumerate(self.lengths):
+            path = self._path(number)
             try:
-                self.progress = self._read()
-            except _OtherRunError:
-                if not discard:
-                    raise
-        self._file.truncate(self.progress.size)
-        self.keep(self.progress.state)
+                with np.load(path) as part:
+                    flat = part["vectors"]
+            except _DAMAGED as error:
+                raise FileError(f"{path} was changed after it was written") from error
+            shapes = [shape(int(tokens)) for tokens in lengths]
+            ends = np.cumsum([np.prod(each, dtype=np.int64) for each in shapes])
+            pieces = np.split(flat, ends[:-1])
+            yield from (piece.reshape(s) for piece, s in zip(pieces, shapes, strict=True))
 
-    def _read(self) -> Progress:
-        found, state = _journal(self.journal)
-        _refuse_other_run(self.path, found["run"], self._run)
-        counts = {name: int(found[name]) for name in ("sentences", "tokens", "size", "checksum")}
-        progress = Progress(**counts, state=state)
-        self._verify(progress)
-        return progress
+    def _path(self, number: int) -> Path:
+        return self.folder / part_name(".", number, _ENDING)
 
-    def _verify(self, progress: Progress) -> None:
-        # After a power cut the disk may have the journal and not all bytes that it counts.
-        checksum, left = 0, progress.size
-        with self.path.open("rb") as file:
-            while left and (data := file.read(min(_CHUNK, left))):
-                checksum = zlib.crc32(data, checksum)
-                left -= len(data)
-        if left or checksum != progress.checksum:
-            raise _OtherRunError(
-                f"{self.path} does not hold what {self.journal.name} says; --force starts over"
-            )
+    def _write(
+        self, lengths: NDArray[Any], arrays: Sequence[Vectors], state: Mapping[str, Vectors]
+    ) -> None:
+        """Write a part. After a power cut it may be damaged, which its checksums show."""
+        temporary = self.folder / f"{atomic_files.TEMPORARY}part.tmp"
+        size = sum(array.size for array in arrays)
+        small = {"lengths": lengths, **{f"state {name}": array for name, array in state.items()}}
+        with zipfile.ZipFile(temporary, "w") as archive:
+            with archive.open("vectors.npy", "w", force_zip64=True) as member:
+                member.write(header((size,), "<f4"))
+                for array in arrays:
+                    member.write(array.tobytes())
+            for name, array in small.items():
+                with archive.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, array)
+        temporary.replace(self._path(len(self.lengths)))
+        self.lengths.append(lengths)
+        self.state = state
+
+    def _next(self) -> tuple[NDArray[np.int64], dict[str, Vectors]] | None:
+        """Return the lengths and the state of the next part; None for one that is not whole."""
+        path = self._path(len(self.lengths))
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if archive.testzip() is not None:
+                    return None
+            with np.load(path) as part:
+                names = [name for name in part.files if name.startswith("state ")]
+                return part["lengths"], {name.removeprefix("state "): part[name] for name in names}
+        except _DAMAGED:
+            return None
+
+
+@contextmanager
+def parts_of_file(
+    output: Path, run: Mapping[str, Any], sentences: int, *, discard: bool
+) -> Iterator[FileParts]:
+    """Yield the parts of OUTPUT, as `folder_of_parts` does; remove them if the body succeeds."""
+    folder = folder_of(output)
+    with folder_of_parts(folder, run, {".": sentences}, _ENDING, discard=discard):
+        parts = FileParts(folder)
+        parts.read()
+        yield parts
+        _remove_numbered(folder, _ENDING, range(len(parts.lengths)))
+        (folder / MANIFEST).unlink(missing_ok=True)
+        _remove_leavings(folder, ["."])
+        with suppress(OSError):  # somebody has put a file there
+            folder.rmdir()
 
 
 @contextmanager
@@ -170,17 +175,20 @@ def folder_of_parts(
 ) -> Iterator[None]:
     """Hold a folder of the parts of a run, which an earlier process of the same run may have begun.
 
-    `parts` is the number of parts of each file, `ending` that of their names. `discard` removes the
-    parts of an earlier run, and no other file.
+    `parts` is the number of parts of each file, at most; `ending` is that of their names. `discard`
+    removes the parts of another run, and no other file.
 
     Raises:
         FileError: the folder holds files of somebody else, another process writes to it, or a part
             would lie where the manifest lies; or it belongs to another run and is not discarded.
     """
     path = folder / MANIFEST
-    if any(Path(file).parts[0] == MANIFEST for file in parts):
+    if any(Path(file).parts[:1] == (MANIFEST,) for file in parts):
         raise FileError(f"the corpus has a file or folder {MANIFEST}, the name of the manifest")
-    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(parents=True)
+    if not folder.is_dir():
+        raise FileError(f"{folder} is a file, expected a folder of parts; move it")
     if not path.exists() and any(folder.iterdir()):
         raise FileError(f"{folder} is not empty and has no {MANIFEST}; name another folder")
     entry = {"version": _VERSION, "run": dict(run), "parts": dict(parts), "ending": ending}
@@ -192,15 +200,17 @@ def folder_of_parts(
         is_torn = data != wanted and wanted.startswith(data)  # before the first part was begun
         if not is_torn:
             found = _manifest(data, path)
-            if discard:
+            if discard and found["run"] != dict(run):
                 _remove_parts(folder, found)
+                is_torn = True
             else:
                 _refuse_other_run(folder, found["run"], run)
-        if discard or is_torn:
+        if is_torn:
             _rewrite(file, wanted)
         _remove_leavings(folder, parts)
         yield
-        _remove_leavings(folder, parts)
+        if path.exists():
+            _remove_leavings(folder, parts)
 
 
 def _manifest(data: bytes, path: Path) -> dict[str, Any]:
@@ -226,15 +236,25 @@ def _rewrite(file: BinaryIO, data: bytes) -> None:
 def _remove_parts(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Remove every part that the run of a manifest may have written."""
     for file, count in manifest["parts"].items():
-        for number in range(count):
-            (folder / part_name(file, number, manifest["ending"])).unlink(missing_ok=True)
+        _remove_numbered(folder / file, manifest["ending"], range(count))
+
+
+def _remove_numbered(folder: Path, ending: str, numbers: range) -> None:
+    """Remove the parts in a folder whose numbers are among `numbers`."""
+    for path in folder.glob(f"[0-9]*{ending}"):
+        number = path.name.removesuffix(ending)
+        if number.isdecimal() and int(number) in numbers:
+            path.unlink()
 
 
 def _remove_leavings(folder: Path, files: Iterable[str]) -> None:
     """Remove the temporary files of parts that a process had begun before it was killed."""
     for file in files:
         for path in (folder / file).glob(f"{atomic_files.TEMPORARY}*"):
-            path.unlink(missing_ok=True)
+            if path.is_dir():  # a format of several files
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _refuse_other_run(path: Path, found: Mapping[str, Any], run: Mapping[str, Any]) -> None:
@@ -246,7 +266,7 @@ def _refuse_other_run(path: Path, found: Mapping[str, Any], run: Mapping[str, An
             difference = f"{name} {begun}, and this is {this}"
             if name == "text":  # digests
                 difference = "another text"
-            raise _OtherRunError(f"{path} was begun with {difference}; --force starts over")
+            raise FileError(f"{path} was begun with {difference}; --force starts over")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
@@ -255,38 +275,3 @@ def _lock(file: BinaryIO, path: Path) -> None:
         lock_now(file)
     except BlockingIOError:
         raise FileError(f"{path} is being written by another process") from None
-
-
-def _names(output: Path) -> tuple[Path, Path, Path]:
-    """Return the paths of the part, the journal and the output while it is written."""
-    part, journal, temporary = (
-        output.with_name(f"{output.name}.{ending}") for ending in ("part", "journal", "new")
-    )
-    return part, journal, temporary
-
-
-def _refuse_foreign_files(output: Path) -> None:
-    part, journal, temporary = _names(output)
-    if journal.exists():
-        _journal(journal)
-        return
-    for path in (part, temporary):
-        if path.exists() and (path.is_dir() or path.stat().st_size):
-            raise FileError(
-                f"{path} exists and was not written by elmo embed; move it, or name another OUTPUT"
-            )
-
-
-def _journal(path: Path) -> tuple[dict[str, Any], dict[str, Vectors]]:
-    """Return the entry of a journal and the state. Raises FileError for another file."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            entry = json.loads(file.metadata()["journal"])
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if entry["version"] != _VERSION or not isinstance(entry["run"], dict):
-            raise ValueError(f"version {entry['version']}")
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            f"{path} exists and is not a journal of elmo embed; move it, or name another OUTPUT"
-        ) from error
-    return entry, state

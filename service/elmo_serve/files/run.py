@@ -1,13 +1,13 @@
-"""Embeds a file of sentences into a file of vectors: survey, compute the part, write the output."""
+"""Embeds a file of sentences into a file of vectors: survey, compute, write the output."""
 
 import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice, tee
+from dataclasses import dataclass
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,13 +18,9 @@ from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import Check, Facts, OutputFormat, Target
 from elmo_serve.files.proteins import Records
-from elmo_serve.files.resume import PartFile
+from elmo_serve.files.resume import PART_SECONDS, FileParts, parts_of_file
 from elmo_serve.files.text import Survey, Text
 from elmo_serve.files.vectors import Source
-
-# Seconds between two journals: a killed run loses the work of at most so long. A shorter time would
-# spend a larger share of the run on fsync.
-_KEEP_SECONDS = 0.5
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -47,14 +43,15 @@ class Report:
 class EmbedRun:
     """A text, the source of its vectors, and the format to write them in.
 
-    `keep_seconds` is the time between two journals.
+    A part of a file is written after `part_seconds` of work, at the latest: a killed run loses
+    those.
     """
 
     text: Text | Records
     form: OutputFormat
     source: Source
     step: OnStep = ignore
-    keep_seconds: float = _KEEP_SECONDS
+    part_seconds: float = PART_SECONDS
 
     @property
     def facts(self) -> Facts:
@@ -65,7 +62,7 @@ class EmbedRun:
         """Write OUTPUT, or the rest of it. It appears when it is complete, or not at all.
 
         `identity` holds what decides the vectors or the file besides the text and the model: a run
-        continues only a run of the same identity. `force` replaces OUTPUT, and discards the part
+        continues only a run of the same identity. `force` replaces OUTPUT, and discards the parts
         of another run.
 
         Raises FileError for an invalid input, a full disk and files of somebody else; Interrupted
@@ -84,17 +81,16 @@ class EmbedRun:
             "model": self.source.info.revision,
             "precision": self.source.info.precision,
         }
-        with explained(output), PartFile.open(output, whole, discard=force) as part:
-            resumed = part.progress.sentences
+        parts_of = parts_of_file(output, whole, found.sentences, discard=force)
+        with explained(output), parts_of as parts:
+            resumed = parts.sentences
             try:
-                self._compute(part, found)
-                self._write(part, found, output)
+                self._write(parts, self._compute(parts, found), found, output)
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"interrupted; {part.path} keeps {part.kept:,} of {found.sentences:,} "
-                    "sentences: the same command continues from there"
+                    f"interrupted; {parts.folder} keeps {parts.sentences:,} of "
+                    f"{found.sentences:,} sentences: the same command continues from there"
                 ) from None
-            part.remove()
         return Report(found.sentences, found.tokens, resumed, time.monotonic() - started)
 
     def to_stream(self, stream: BinaryIO) -> Report:
@@ -139,44 +135,39 @@ class EmbedRun:
 
         return check
 
-    def _compute(self, part: PartFile, found: Survey) -> None:
-        """Append the missing vectors to the part."""
-        self.source.restore(part.progress.state)
-        rest = islice(self.text.sentences(), part.progress.sentences, None)
+    def _compute(self, parts: FileParts, found: Survey) -> list[NDArray[Any]]:
+        """Compute what the parts lack: into further parts, and the last vectors, returned."""
+        self.source.restore(parts.state)
+        rest = islice(self.text.sentences(), parts.sentences, None)
         lengths, sentences = tee(sentence.tokens for sentence in rest)
-        count = self._counter("Embedding", part.progress.tokens, found)
-        kept = time.monotonic()
-        for group in self.source.groups(sentences, count):
-            part.append(group, sum(len(tokens) for tokens in islice(lengths, len(group))))
-            if time.monotonic() - kept >= self.keep_seconds:
-                part.keep(self.source.state())
-                kept = time.monotonic()
-        part.keep(self.source.state())
-        if part.progress.sentences != found.sentences:
+        groups = self.source.groups(sentences, self._counter("Embedding", parts.tokens, found))
+        last = parts.keep(groups, map(len, lengths), self.source.state, self.part_seconds)
+        if parts.sentences + len(last) != found.sentences:
             raise FileError(f"{self.text.name} changed while it was read; start again")
+        return last
 
-    def _write(self, part: PartFile, found: Survey, output: Path) -> None:
-        """Write the output beside its place, and move it there."""
+    def _write(
+        self, parts: FileParts, last: list[NDArray[Any]], found: Survey, output: Path
+    ) -> None:
+        """Write the output beside its parts, and move it to its place."""
+        temporary = parts.folder / f"{atomic_files.TEMPORARY}output"
         try:
-            facts = replace(self.facts, path=output)
-            self.form.write(part.temporary, self._items(part, found), facts)
-            atomic_files.publish(part.temporary, output)
+            self.form.write(temporary, self._items(parts, last, found), self.facts)
+            atomic_files.publish(temporary, output)
         finally:
-            if part.temporary.is_dir():  # a format of several files
-                shutil.rmtree(part.temporary)
-            part.temporary.unlink(missing_ok=True)
+            if temporary.is_dir():  # a format of several files
+                shutil.rmtree(temporary)
+            temporary.unlink(missing_ok=True)
 
-    def _items(self, part: PartFile, found: Survey) -> Iterator[tuple[Sentence, NDArray[Any]]]:
+    def _items(
+        self, parts: FileParts, last: list[NDArray[Any]], found: Survey
+    ) -> Iterator[tuple[Sentence, NDArray[Any]]]:
         count = self._counter("Writing", 0, found)
-        named, sentences = tee(self.text.sentences())
-        arrays = part.arrays(self._shapes(sentences))
-        for sentence, array in zip(named, arrays, strict=True):
+        dimension = self.source.info.dimension
+        kept = parts.arrays(lambda tokens: self.source.output.shape(tokens, dimension))
+        for sentence, array in zip(self.text.sentences(), chain(kept, last), strict=True):
             yield sentence, array
             count(len(sentence.tokens))
-
-    def _shapes(self, sentences: Iterable[Sentence]) -> Iterator[tuple[int, ...]]:
-        dimension = self.source.info.dimension
-        return (self.source.output.shape(len(sentence.tokens), dimension) for sentence in sentences)
 
     def _counter(self, name: str, done: int, found: Survey) -> Callable[[int], None]:
         """Return a function that adds tokens to those done and reports them."""

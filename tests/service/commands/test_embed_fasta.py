@@ -15,7 +15,7 @@ import pytest
 
 from elmo_model.checkpoints import load
 from tests.support.command_line import elmo
-from tests.support.embedding_runs import close, embed, layers_of, refused
+from tests.support.embedding_runs import close, embed, layers_of
 from tests.support.scripted_server import INFO, respond, scripted_server
 from tests.support.servers import SMALL
 
@@ -94,44 +94,18 @@ def test_what_messages_advise_is_taken(proteins: Path, tmp_path: Path) -> None:
     assert (replaced.exit_code, "read as X" in replaced.stderr) == (0, True)
 
 
-def test_fasta_needs_a_model(proteins: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["english", "random-small", "original"])
+def test_fasta_needs_a_model_that_is_named(proteins: Path, tmp_path: Path, model: str) -> None:
+    """ELMO_MODEL is what `elmo serve` of this machine serves."""
     folder = tmp_path / "in"
     folder.mkdir()
     shutil.copy(proteins, folder)
-    fault = "FASTA, and english reads English: name a --model of proteins, such as seqvec\n"
 
-    for source, holds in ((proteins, "is"), (folder, "holds")):
+    for source in (proteins, folder):
         for flags in ((), ("--top",)):
-            result = elmo("embed", source, tmp_path / "out.h5", *flags)
+            result = elmo("embed", source, tmp_path / "out.h5", *flags, ELMO_MODEL=model)
             assert result.exit_code == 2
-            assert result.stderr == f"elmo: {source} {holds} {fault}"
-
-
-@pytest.mark.parametrize(
-    ("name", "flags", "message"),
-    [
-        ("in.txt", ("--top", "--protein"), "--protein goes with FASTA and its layouts"),
-        ("in.txt", ("--top", "--id", "0"), "--id goes with FASTA"),
-        ("in.conllu", ("--layout", "biotrainer", "--input-format", "conllu"), "layout of FASTA"),
-        ("in.fasta", ("--layout", "biotrainer", "--id", "0"), "--split-char and --id belong to"),
-        ("in.fasta", ("--layout", "seqvec", "--part-sentences", "2"), "seqvec is one file: leave"),
-        ("in.fasta", ("--layout", "bio_embeddings", "--top"), "bio_embeddings holds all layers"),
-        ("in.fasta", ("--tokenizer", "characters"), "--tokenizer splits plain text, not fasta"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(
-    tmp_path: Path, name: str, flags: tuple[str, ...], message: str
-) -> None:
-    source = tmp_path / name
-    source.write_text(">x|P1\nAC\n" if "fasta" in name else "A C\n")
-
-    assert message in refused(source, tmp_path / "out.h5", *flags, code=2)
-
-
-def test_a_folder_of_fasta_needs_a_layout_for_the_options_of_records(proteins: Path) -> None:
-    line = refused(proteins.parent, proteins.parent / "out.h5", "--id", "0", code=2)
-
-    assert "--id has no effect" in line and "holds FASTA: name a --layout, such as seqvec" in line
+            assert f"{model} reads text: name a --model of proteins" in result.stderr
 
 
 @pytest.mark.parametrize("flags", [("--all",), ("--all", "--part-sentences", "2")])
@@ -146,7 +120,7 @@ def test_fasta_needs_a_model_where_that_of_a_server_is_english(
         result = elmo("embed", proteins, output, *flags)
 
     assert result.exit_code == 2
-    assert "english reads English: name a --model of proteins, such as seqvec" in result.stderr
+    assert "english reads text: name a --model of proteins, such as seqvec" in result.stderr
 
 
 def test_other_formats_hold_records_as_well(proteins: Path, tmp_path: Path) -> None:

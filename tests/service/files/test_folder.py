@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ import pytest
 
 from elmo_model.errors import OptionError
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
+from elmo_serve.files.folder import FolderRun
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import MANIFEST
 from elmo_serve.files.run import Interrupted
-from elmo_serve.files.text import Part
-from elmo_serve.files.vectors import Source
+from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
 from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
 from tests.support.full_disk import full_disk
@@ -36,24 +35,27 @@ NAMES = ["a.txt/000000", "a.txt/000001", "b/c.txt/000000"]
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> FolderRun:
+def job(tmp_path: Path) -> EmbedOptions:
     """A job of three parts: of 10, 5 and 10 sentences."""
     for name, sentences in FILES.items():
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(" ".join(tokens) + "\n" for tokens in sentences))
-    options = EmbedOptions("all", "npz", model=str(SMALL), device="cpu")
-    return FolderRun(str(tmp_path / "in"), str(tmp_path / "out"), options, part_sentences=10)
+    return EmbedOptions(
+        "all",
+        "npz",
+        input=str(tmp_path / "in"),
+        output=str(tmp_path / "out"),
+        model=str(SMALL),
+        device="cpu",
+        part_sentences=10,
+    )
 
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[Source]:
     with EmbedOptions("all", "npz", model=str(SMALL), device="cpu").open() as found:
         yield found
-
-
-def run(job: FolderRun, source: Source, **options: Any) -> Any:
-    return job.run(source.info, PartWriter(job, source).attempts, **options)
 
 
 def files_in(folder: str | Path) -> list[str]:
@@ -76,30 +78,30 @@ def check(folder: str | Path, elmo: ElmoNetwork) -> None:
 # The command
 
 
-def test_a_folder_is_embedded_without_ray(job: FolderRun, elmo: ElmoNetwork) -> None:
+def test_a_folder_is_embedded_part_by_part(job: EmbedOptions, elmo: ElmoNetwork) -> None:
     flags = ("--all", "--format", "npz", "--part-sentences", 10)
 
-    printed = done(job.root, job.folder, *flags)
+    printed = done(job.input, job.output, *flags)
 
     tokens = sum(map(len, SENTENCES))
-    assert printed.startswith(f"Wrote {job.folder}: 25 sentences, {tokens} tokens")
-    check(job.folder, elmo)
-    (Path(job.folder) / "a.txt" / "000001.npz").unlink()
-    assert "25 sentences, 20 of them by an earlier run" in done(job.root, job.folder, *flags)
-    check(job.folder, elmo)
-    assert "25 sentences, 25 of them" in done(job.root, job.folder, *flags)
+    assert printed.startswith(f"Wrote {job.output}: 25 sentences, {tokens} tokens")
+    check(job.output, elmo)
+    (Path(job.output) / "a.txt" / "000001.npz").unlink()
+    assert "25 sentences, 20 of them by an earlier run" in done(job.input, job.output, *flags)
+    check(job.output, elmo)
+    assert "25 sentences, 25 of them" in done(job.input, job.output, *flags)
     assert "was begun with layers 'all', and this is 'top'; --force starts over" in refused(
-        job.root, job.folder, "--top", *flags[1:]
+        job.input, job.output, "--top", *flags[1:]
     )
-    assert "25 sentences, " in done(job.root, job.folder, "--top", "--force", *flags[1:])
+    assert "25 sentences, " in done(job.input, job.output, "--top", "--force", *flags[1:])
 
 
 def test_parts_are_parquet_and_rows_have_the_numbers_of_their_file(
-    job: FolderRun, tmp_path: Path
+    job: EmbedOptions, tmp_path: Path
 ) -> None:
-    done(tmp_path / "in" / "a.txt", job.folder, "--top", "--part-sentences", 4)
+    done(tmp_path / "in" / "a.txt", job.output, "--top", "--part-sentences", 4)
 
-    table = pyarrow.parquet.read_table(Path(job.folder) / "a.txt").sort_by("index")
+    table = pyarrow.parquet.read_table(Path(job.output) / "a.txt").sort_by("index")
     assert table["index"].to_pylist() == list(range(15))
     assert table["tokens"].to_pylist() == SENTENCES[:15]
 
@@ -116,51 +118,15 @@ def test_the_names_of_the_files_tell_their_formats(tmp_path: Path) -> None:
     assert sorted(rows) == [["New", "York", "never"], ["New York", "sleeps"]]
 
 
-def test_a_server_may_compute_the_parts(job: FolderRun, tmp_path: Path) -> None:
+def test_a_server_may_compute_the_parts(job: EmbedOptions, tmp_path: Path) -> None:
     (tmp_path / "in" / "a.txt").write_text("1 one\n22\n")
     with scripted_server() as server:
         flags = ("--all", "--format", "npz", "--server", server.url)
-        printed = done(tmp_path / "in" / "a.txt", job.folder, *flags, "--part-sentences", 1)
+        printed = done(tmp_path / "in" / "a.txt", job.output, *flags, "--part-sentences", 1)
 
     assert "2 sentences, 3 tokens" in printed
-    with np.load(Path(job.folder) / "a.txt" / "000000.npz") as arrays:
+    with np.load(Path(job.output) / "a.txt" / "000000.npz") as arrays:
         assert arrays["0"].shape == (3, 2, 4)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--carry-state"], "--carry-state goes with one file"),
-    ],
-)
-def test_options_that_do_not_go_with_parts_are_refused(
-    job: FolderRun, flags: list[str], message: str
-) -> None:
-    assert message in refused(job.root, job.folder, "--top", *flags, code=2)
-    assert not Path(job.folder).exists()
-
-
-@pytest.mark.parametrize("inside", [".", "vectors", "../in/vectors"])
-def test_the_parts_do_not_lie_in_the_corpus(job: FolderRun, inside: str) -> None:
-    """The next start would read them as text."""
-    before = files_in(job.root)
-
-    assert "lies in INPUT" in refused(job.root, Path(job.root) / inside, "--top", code=2)
-    assert files_in(job.root) == before
-
-
-def test_streams_and_files_are_no_folders(job: FolderRun, tmp_path: Path) -> None:
-    text = Path(job.root) / "a.txt"
-
-    assert "OUTPUT of parts is a folder" in refused(job.root, "-", "--top", code=2)
-    assert "OUTPUT of parts is a folder" in refused(job.root, text, "--top", code=2)
-    for name in ("v.hdf5", "v.npz"):
-        line = refused(job.root, tmp_path / name, "--top", code=2)
-        assert f"{name} ends like a file, and the OUTPUT of parts is a folder: name one" in line
-        assert not (tmp_path / name).exists()
-    assert "not standard input" in refused("-", tmp_path, "--top", "--part-sentences", 5, code=2)
-    line = refused(text, tmp_path, "--top", "--format", "npz", code=2)
-    assert f"{tmp_path} is a folder and {text} a file" in line
 
 
 def test_a_folder_of_parquet_may_end_like_its_parts(tmp_path: Path) -> None:
@@ -175,39 +141,37 @@ def test_a_folder_of_parquet_may_end_like_its_parts(tmp_path: Path) -> None:
 # Parts
 
 
-def test_every_layout_can_be_that_of_parts(job: FolderRun, source: Source) -> None:
-    options = replace(job.options, output_format="allennlp", use_sentence_keys=True)
+def test_every_layout_can_be_that_of_parts(job: EmbedOptions, source: Source) -> None:
+    FolderRun(replace(job, output_format="allennlp", use_sentence_keys=True), source).run()
 
-    run(replace(job, options=options), source)
-
-    with h5py.File(Path(job.folder) / "a.txt" / "000001.hdf5") as file:
+    with h5py.File(Path(job.output) / "a.txt" / "000001.hdf5") as file:
         assert set(file) == {" ".join(tokens) for tokens in SENTENCES[10:15]}
 
 
-def test_a_tokenizer_splits_the_text_of_each_part(job: FolderRun, source: Source) -> None:
-    (Path(job.root) / "a.txt").write_text("Don't!\nIt rains.\n")
-    options = replace(job.options, output_format="parquet", tokenizer="ptb")
+def test_a_tokenizer_splits_the_text_of_each_part(job: EmbedOptions, source: Source) -> None:
+    (Path(job.input) / "a.txt").write_text("Don't!\nIt rains.\n")
+    options = replace(job, output_format="parquet", tokenizer="ptb", part_sentences=1)
 
-    run(replace(job, options=options, part_sentences=1), source)
+    FolderRun(options, source).run()
 
-    rows = pyarrow.parquet.read_table(Path(job.folder) / "a.txt").sort_by("index")
+    rows = pyarrow.parquet.read_table(Path(job.output) / "a.txt").sort_by("index")
     assert rows["tokens"].to_pylist() == [["Do", "n't", "!"], ["It", "rains", "."]]
 
 
-def test_a_part_that_fails_leaves_the_file_of_before(job: FolderRun, source: Source) -> None:
+def test_a_part_that_fails_leaves_the_file_of_before(job: EmbedOptions, source: Source) -> None:
     (part, *_) = job.corpus.parts(10)
-    writer = PartWriter(job, source)
+    writer = FolderRun(job, source)
     writer.write(part)
-    before = job.path(part).read_bytes()
+    before = writer.path(part).read_bytes()
 
     with full_disk(len(before) // 2), pytest.raises(FileError, match="too large; make room"):
         writer.write(part)
-    (Path(job.root) / "a.txt").write_text("a\n")
+    (Path(job.input) / "a.txt").write_text("a\n")
     with pytest.raises(FileError, match=r"a\.txt changed while it was read; start again"):
         writer.write(part)
 
-    assert files_in(job.folder) == ["a.txt/000000.npz"]
-    assert job.path(part).read_bytes() == before
+    assert files_in(job.output) == ["a.txt/000000.npz"]
+    assert writer.path(part).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -219,7 +183,7 @@ def test_a_part_that_fails_leaves_the_file_of_before(job: FolderRun, source: Sou
     ],
 )
 def test_a_part_that_fails_is_named_and_the_others_are_written(
-    job: FolderRun,
+    job: EmbedOptions,
     source: Source,
     elmo: ElmoNetwork,
     monkeypatch: pytest.MonkeyPatch,
@@ -236,52 +200,63 @@ def test_a_part_that_fails_is_named_and_the_others_are_written(
     with monkeypatch.context() as patched:
         patched.setattr(InProcess, "embed", embed)
         with pytest.raises(FileError) as refusal:
-            run(job, source)
+            FolderRun(job, source).run()
 
-    said = str(refusal.value).removeprefix(f"{job.folder}/")
+    said = str(refusal.value).removeprefix(f"{job.output}/")
     assert said.startswith(line) and said.endswith(" (1 of 3 parts failed)") and "\n" not in said
-    assert files_in(job.folder) == [MANIFEST, "a.txt/000000.npz", "b/c.txt/000000.npz"]
-    assert run(job, source).resumed == 20
-    check(job.folder, elmo)
+    assert files_in(job.output) == [MANIFEST, "a.txt/000000.npz", "b/c.txt/000000.npz"]
+    assert FolderRun(replace(job), source).run().resumed == 20
+    check(job.output, elmo)
 
 
-def test_a_folder_is_refused_before_anything_is_computed(job: FolderRun, source: Source) -> None:
-    def write(_: Sequence[Part]) -> Attempts:
-        raise AssertionError("the network was asked")
+class Refusing(Source):
+    """A source that is not asked, or is interrupted at its second part."""
 
-    text = replace(job.options, output_format="elmoformanylangs-text")
+    parts = 0
+
+    def __init__(self, inner: Source, error: type[BaseException], after: int = 0) -> None:
+        super().__init__(inner.info, inner.output)
+        self._inner, self._error, self._after = inner, error, after
+
+    def groups(
+        self, sentences: Iterable[Tokens], on_computed: OnComputed
+    ) -> Iterator[list[Vectors]]:
+        self.parts += 1
+        if self.parts > self._after:
+            raise self._error
+        return self._inner.groups(sentences, on_computed)
+
+
+def test_a_folder_is_refused_before_anything_is_computed(job: EmbedOptions, source: Source) -> None:
+    unasked = Refusing(source, AssertionError)
     with pytest.raises(OptionError, match="in place of --all, name --top"):
-        replace(job, options=text).run(source.info, write)
-    (Path(job.root) / "b" / "c.txt").write_text("a\n\nb\n\n")
+        FolderRun(replace(job, output_format="elmoformanylangs-text"), unasked).run()
+    (Path(job.input) / "b" / "c.txt").write_text("a\n\nb\n\n")
     with pytest.raises(FileError, match=r"b/c\.txt: no tokens in lines 2, 4 of 4;"):
-        job.run(source.info, write)
+        FolderRun(job, unasked).run()
     for name in FILES:
-        (Path(job.root) / name).write_text("")
+        (Path(job.input) / name).write_text("")
     with pytest.raises(FileError, match="has no sentences"):
-        job.run(source.info, write)
-    assert not Path(job.folder).exists()
+        FolderRun(job, unasked).run()
+    assert not Path(job.output).exists()
 
 
 # The end of a process
 
 
 def test_ctrl_c_says_how_many_parts_are_finished(
-    job: FolderRun, source: Source, elmo: ElmoNetwork
+    job: EmbedOptions, source: Source, elmo: ElmoNetwork
 ) -> None:
-    def write(parts: Sequence[Part]) -> Attempts:
-        yield from PartWriter(job, source).attempts(parts[:1])
-        raise KeyboardInterrupt
-
     with pytest.raises(Interrupted, match="interrupted; 1 of 3 parts are finished: the same"):
-        job.run(source.info, write)
-    assert run(job, source).resumed == 10
-    check(job.folder, elmo)
+        FolderRun(job, Refusing(source, KeyboardInterrupt, after=1)).run()
+    assert FolderRun(job, source).run().resumed == 10
+    check(job.output, elmo)
 
 
 KILLED = """
 import sys
 import numpy as np
-from elmo_serve.files.folder import FolderRun, PartWriter
+from elmo_serve.files.folder import FolderRun
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.vectors import Source
 from elmo_serve.workers.messages import ModelInfo
@@ -299,30 +274,28 @@ class MadeUp(Source):
                 sys.stdin.read()
 
 info = ModelInfo("made up", "1", "none", 3, 2, 0, "float32")
-options = EmbedOptions("all", "npz", model="made up")
-source = MadeUp(info, options.output(info))
-job = FolderRun(root, folder, options, part_sentences=10)
-print(job.run(info, PartWriter(job, source).attempts).resumed)
+options = EmbedOptions("all", "npz", input=root, output=folder, part_sentences=10)
+print(FolderRun(options, MadeUp(info, options.selected(info))).run().resumed)
 """
 
 
-def test_a_killed_run_leaves_whole_parts_and_continues(job: FolderRun) -> None:
+def test_a_killed_run_leaves_whole_parts_and_continues(job: EmbedOptions) -> None:
     """SIGKILL comes while the second of three parts is written."""
-    command = [sys.executable, "-c", KILLED, job.root, job.folder]
+    command = [sys.executable, "-c", KILLED, job.input, job.output]
     process = subprocess.Popen([*command, "12"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
     process.kill()
     process.communicate()
 
-    with np.load(Path(job.folder) / "a.txt" / "000000.npz") as arrays:
+    with np.load(Path(job.output) / "a.txt" / "000000.npz") as arrays:
         assert [array.shape[1] for array in arrays.values()] == list(map(len, SENTENCES[:10]))
-    manifest, left, *finished = files_in(job.folder)
+    manifest, left, *finished = files_in(job.output)
     assert (manifest, finished) == (MANIFEST, ["a.txt/000000.npz"])
     assert left.startswith("a.txt/.elmo-")
     again = subprocess.run([*command, "-1"], capture_output=True, check=True)
 
     assert again.stdout == b"10\n"
-    assert files_in(job.folder) == [MANIFEST, *(f"{name}.npz" for name in NAMES)]
-    named = json.loads((Path(job.folder) / MANIFEST).read_text())
+    assert files_in(job.output) == [MANIFEST, *(f"{name}.npz" for name in NAMES)]
+    named = json.loads((Path(job.output) / MANIFEST).read_text())
     assert named["parts"] == {"a.txt": 2, "b/c.txt": 1}

@@ -5,41 +5,55 @@ from typing import Any, Final
 
 import pytest
 
-from elmo_model.word_vectors import WordVectorsInfo
-from elmo_serve.files.inputs import Rules
+from elmo_model.word_vectors.look_up import WordVectorsInfo
 from elmo_serve.files.options import EmbedOptions
 from tests.support.gated_worker import INFO
 
-MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.safetensors", "abc", 5, 3))
-RUN: Final = EmbedOptions("all", "allennlp", model="m")
+MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.txt", "text", "abc", 5, 3))
+RUN: Final = EmbedOptions("all", "allennlp", input="a.fasta", output="v.h5", model="m")
 
 OTHERS: Final[dict[str, Any]] = {
     "layers": "top",
     "output_format": "npz",
     "word_vectors": "v.txt",
     "normalize": True,
+    "input_format": "plain",
     "column": 2,
     "tokenizer": "ptb",
-    "keep_blank": True,
-    "batch_size": 3,
+    "keep_blank_lines": True,
+    "carry_state": True,
     "forget_sentences": True,
     "use_sentence_keys": True,
-    "rules": Rules(upper=True),
+    "part_sentences": 5,
     "protein": True,
+    "upper": True,
+    "unknown": "x",
+    "split_char": "|",
+    "id": 2,
 }
 MAY_DIFFER: Final = {
-    # The revision and the precision of the model stand beside the identity.
+    # The revision and the precision of the model stand for these.
     *("model", "server", "api_key", "device", "precision"),
-    "input_format",  # an argument of `identity`, found by the name of the file as well
+    *("input", "output", "force"),  # the digest of the text stands for its path
 }
 
 
 def test_every_option_decides_or_may_differ() -> None:
-    assert {field.name for field in fields(EmbedOptions)} == OTHERS.keys() | MAY_DIFFER
+    named = {field.name for field in fields(EmbedOptions)}
+    assert named == OTHERS.keys() | {"batch_size"} | MAY_DIFFER
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_run_with_another_value_is_another_run(name: str) -> None:
     other = replace(RUN, **{name: OTHERS[name]})
 
-    assert other.identity(MODEL, "plain") != RUN.identity(MODEL, "plain")
+    assert other.identity(MODEL) != RUN.identity(MODEL)
+
+
+def test_a_model_and_a_batch_that_carries_state_are_part_of_a_run() -> None:
+    carried = replace(RUN, carry_state=True)
+
+    assert carried.identity(MODEL) == replace(carried, batch_size=64).identity(MODEL)
+    assert carried.identity(MODEL) != replace(carried, batch_size=3).identity(MODEL)
+    for info in (replace(MODEL, revision="2"), replace(MODEL, precision="int8")):
+        assert RUN.identity(info) != RUN.identity(MODEL)

@@ -1,4 +1,4 @@
-"""The part and the journal of a run."""
+"""Folders of parts: those of one file, and those of a folder."""
 
 from __future__ import annotations
 
@@ -8,75 +8,67 @@ import numpy as np
 import pytest
 
 from elmo_serve.files.inputs import FileError
-from elmo_serve.files.resume import MANIFEST, PartFile, folder_of_parts
+from elmo_serve.files.resume import MANIFEST, folder_of_parts, parts_of_file
 
 RUN = {"layers": "all"}
 
 
-def vectors(count: int) -> list[np.ndarray]:
-    return [np.full((2, 3), number, np.float32) for number in range(count)]
+def shape(tokens: int) -> tuple[int, ...]:
+    return (tokens, 3)
 
 
-def test_kept_arrays_and_state_are_there_again(tmp_path: Path) -> None:
+def write(output: Path, *lengths: int) -> None:
+    """Begin a run, a part a sentence, and end before OUTPUT is there."""
+    with (
+        pytest.raises(KeyboardInterrupt),
+        parts_of_file(output, RUN, 9, discard=False) as parts,
+    ):
+        state = {"h": np.arange(3, dtype=np.float32)}
+        arrays = [np.full(shape(length), length, np.float32) for length in lengths]
+        assert parts.keep([[array] for array in arrays], iter(lengths), lambda: state, 0) == []
+        raise KeyboardInterrupt
+
+
+def test_parts_and_their_state_are_there_again_and_go_in_the_end(tmp_path: Path) -> None:
     output = tmp_path / "out"
-    with PartFile.open(output, RUN, discard=False) as part:
-        part.append(vectors(2), tokens=4)
-        part.keep({"h": np.ones(3, np.float32)})
-        part.append(vectors(1), tokens=2)  # never kept
+    write(output, 2, 0, 1)
 
-    with PartFile.open(output, RUN, discard=False) as part:
-        assert (part.progress.sentences, part.progress.tokens, part.kept) == (2, 4, 2)
-        assert np.array_equal(part.progress.state["h"], np.ones(3))
-        found = list(part.arrays([(2, 3)] * 2))
-        part.remove()
+    with parts_of_file(output, RUN, 9, discard=False) as parts:
+        assert (parts.sentences, parts.tokens) == (3, 3)
+        assert parts.state["h"].tolist() == [0, 1, 2]
+        assert [array.tolist() for array in parts.arrays(shape)] == [[[2] * 3] * 2, [], [[1] * 3]]
 
-    assert all(np.array_equal(one, other) for one, other in zip(found, vectors(2), strict=True))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_journal_is_there_before_the_first_byte(tmp_path: Path) -> None:
-    with PartFile.open(tmp_path / "out", RUN, discard=False) as part:
-        assert part.journal.exists()
-        assert part.kept == 0
+def test_a_run_of_less_than_a_part_is_held_in_memory(tmp_path: Path) -> None:
+    with parts_of_file(tmp_path / "out", RUN, 9, discard=False) as parts:
+        groups = [[np.zeros((1, 3), np.float32)]] * 3
+        (last,) = parts.keep(groups, iter([1, 1, 1]), dict, 1e9, 24)
+        assert (parts.sentences, last.shape) == (2, (1, 3))
+
+
+@pytest.mark.parametrize("keep", [0, 100, -1])
+def test_what_follows_a_part_that_is_not_whole_is_computed_again(tmp_path: Path, keep: int) -> None:
+    """As after a power cut: a part is not waited for until it is on the disk."""
+    output = tmp_path / "out"
+    write(output, 2, 1, 3)
+    path = tmp_path / "out.parts" / "000001.npz"
+    path.write_bytes(path.read_bytes()[:keep])
+
+    write(output)
+    assert [each.name for each in (tmp_path / "out.parts").glob("*.npz")] == ["000000.npz"]
 
 
 def test_a_part_that_changes_while_it_is_read_is_noticed(tmp_path: Path) -> None:
-    with PartFile.open(tmp_path / "out", RUN, discard=False) as part:
-        part.append(vectors(2), tokens=4)
-        part.keep({})
-        data = bytearray(part.path.read_bytes())
-        part.path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    write(tmp_path / "out", 2)
+    with parts_of_file(tmp_path / "out", RUN, 9, discard=False) as parts:
+        path = tmp_path / "out.parts" / "000000.npz"
+        data = bytearray(path.read_bytes())
+        data[200] ^= 1
+        path.write_bytes(data)
         with pytest.raises(FileError, match="was changed after it was written"):
-            list(part.arrays([(2, 3)] * 2))
-        with pytest.raises(FileError, match="is shorter than it was written"):
-            list(part.arrays([(2, 3)] * 3))
-
-
-def test_another_run_is_refused_or_discarded(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    with PartFile.open(output, RUN, discard=False) as part:
-        part.append(vectors(2), tokens=4)
-        part.keep({})
-    other = {"layers": "top"}
-
-    with (
-        pytest.raises(FileError, match="was begun with layers 'all', and this is 'top'"),
-        PartFile.open(output, other, discard=False),
-    ):
-        pass
-    with PartFile.open(output, other, discard=True) as part:
-        assert part.progress.sentences == 0
-        assert part.path.stat().st_size == 0
-
-
-def test_two_runs_cannot_hold_one_part(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    with (
-        PartFile.open(output, RUN, discard=False),
-        pytest.raises(FileError, match="is being written by another process"),
-        PartFile.open(output, RUN, discard=False),
-    ):
-        pass
+            list(parts.arrays(shape))
 
 
 # A folder of parts
@@ -118,7 +110,7 @@ def test_the_folder_of_another_run_is_refused_or_emptied_of_its_parts(tmp_path: 
         hold(folder, other)
     assert hold(folder, other, discard=True) == {"a.txt/notes"}
     assert hold(folder, other) == {"a.txt/notes"}
-    assert hold(begun(tmp_path / "same"), discard=True) == set(), "the same run starts over"
+    assert hold(begun(tmp_path / "same"), discard=True) == {"a.txt/000000.npz"}, "the same run"
 
 
 @pytest.mark.parametrize("discard", [False, True])

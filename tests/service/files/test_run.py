@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -14,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors
 import torch
 
 from elmo_model.network.elmo import ElmoNetwork
+from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
@@ -30,12 +29,10 @@ from tests.support.scripted_server import after, scripted_server
 from tests.support.servers import SMALL
 
 
-def kept(journal: Path) -> int:
-    try:
-        with safetensors.safe_open(journal, framework="numpy") as file:
-            return int(json.loads(file.metadata()["journal"])["sentences"])
-    except FileNotFoundError:
-        return 0
+def kept(output: Path) -> int:
+    """Return the sentences in the parts of OUTPUT."""
+    paths = output.with_name(f"{output.name}.parts").glob("*.npz")
+    return sum(len(np.load(path)["lengths"]) for path in paths)
 
 
 def carried(elmo: ElmoNetwork, sentences: Sequence[Sequence[str]], size: int) -> list[np.ndarray]:
@@ -81,16 +78,15 @@ def test_a_run_that_ended_early_continues_where_it_was(
     network = replace(open_network(str(SMALL), device="cpu"), batch_tokens=4)  # small windows
     wanted = select("average", 3)
     inner = Stateful(network, wanted, 7) if flags else LengthSorted(network, wanted)
-    identity = {"layers": "average", "input format": "plain", "blank lines": False}
-    identity |= {"batch size": 7 if flags else None, "format": "npz"}
-    job = EmbedRun(Text(source, "in"), OUTPUTS["npz"], Broken(inner), keep_seconds=0)
+    options = EmbedOptions("average", input=str(source), output=str(output))
+    options = replace(options, carry_state=bool(flags), batch_size=7 if flags else None)
+    job = EmbedRun(Text(source, "in"), OUTPUTS["npz"], Broken(inner), part_seconds=0)
     with pytest.raises(EndError):
-        job.to_file(output, identity)
-    before = kept(tmp_path / "out.npz.journal")
+        job.to_file(output, options.identity(inner.info))
+    before = kept(output)
     assert 0 < before < count
     assert not output.exists()
-    with (tmp_path / "out.npz.part").open("ab") as file:
-        file.write(b"half a vector")
+    (tmp_path / "out.npz.parts" / ".elmo-part.tmp").write_bytes(b"half a vector")
 
     printed = done(source, output, "--average", *flags)
 
@@ -129,7 +125,7 @@ class MadeUp(Source):
 form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
 info = ModelInfo("made up", "1", "none", 3, width, 0, "float32")
 made_up = MadeUp(info, select("all", 3))
-job = EmbedRun(Text(source, "text"), form, made_up, keep_seconds=held < 0)
+job = EmbedRun(Text(source, "text"), form, made_up, part_seconds=5 * (held < 0))
 report = job.to_file(output, {})
 # ru_maxrss of a child is at least the memory of its parent when it was started.
 (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)
@@ -152,7 +148,7 @@ def test_a_killed_run_continues_where_it_was(tmp_path: Path) -> None:
     assert process.stdout.readline() == b"held\n"
     process.kill()
     process.communicate()
-    assert (kept(tmp_path / "out.npz.journal"), output.exists()) == (3, False)
+    assert (kept(output), output.exists()) == (3, False)
 
     again = subprocess.run(made_up(source, output, "npz", 2, -1), capture_output=True, check=True)
 
@@ -163,89 +159,58 @@ def test_a_killed_run_continues_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.hdf5", "out.npz", "out.parquet"])
-@pytest.mark.parametrize("room", [0.5, 1.01], ids=["for half", "for the part alone"])
-def test_after_a_full_disk_the_same_command_continues(
-    tmp_path: Path, name: str, room: float
-) -> None:
+def test_after_a_full_disk_the_same_command_continues(tmp_path: Path, name: str) -> None:
     sentences = sentences_of(100)
     source, output = tmp_path / "in.txt", tmp_path / name
     source.write_text("".join(" ".join(each) + "\n" for each in sentences), encoding="utf-8")
     part = sum(map(len, sentences)) * 3 * 32 * 4
 
-    with full_disk(int(part * room)):
+    with full_disk(part // 2):
         line = refused(source, output, "--all")
 
     assert line.startswith(f"elmo: {output} cannot be written: File too large; make room")
-    assert not output.exists() and not output.with_name(name + ".new").exists()
-    again = done(source, output, "--all")
-    if room > 1:
-        assert "100 of them by an earlier run" in again
+    assert not output.exists()
+    done(source, output, "--all")
     assert output.stat().st_size > part
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name}
 
 
-def left_behind(text: Path, output: Path) -> tuple[Path, Path]:
-    """Leave a part and a journal, as a run does whose disk has no room for the output."""
-    with full_disk(15 * 32 * 4 + 100):
+def left_behind(text: Path, output: Path) -> Path:
+    """Leave the folder of parts of a run whose disk has no room for the output."""
+    with full_disk(1000):
         refused(text, output, "--top")
-    part, journal = (output.with_name(f"{output.name}.{end}") for end in ("part", "journal"))
-    assert part.stat().st_size == 15 * 32 * 4
-    return part, journal
+    return output.with_name(f"{output.name}.parts")
 
 
-def test_the_part_of_another_run_is_refused_or_discarded(text: Path, tmp_path: Path) -> None:
+def test_the_parts_of_another_run_are_refused_or_discarded(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
-    part, journal = left_behind(text, output)
+    folder = left_behind(text, output)
     other = tmp_path / "other.txt"
     other.write_text("something else\n")
 
     assert "was begun with layers 'top', and this is 'all'" in refused(text, output, "--all")
     assert "was begun with another text; --force" in refused(other, output, "--top")
     assert "1 sentence, 2 tokens" in done(other, output, "--top", "--force")
-    assert not part.exists() and not journal.exists()
-
-
-def test_force_replaces_an_output_and_continues_the_run(text: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.npz"
-    left_behind(text, output)
-    output.write_text("old")
-
-    assert "5 sentences, 5 of them by an earlier run" in done(text, output, "--top", "--force")
+    assert not folder.exists()
     assert "5 sentences, 15 tokens" in done(text, output, "--top", "--force")
 
 
-def test_a_part_that_was_changed_is_not_continued(text: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.npz"
-    part, journal = left_behind(text, output)
-    data = bytearray(part.read_bytes())
-    data[5] ^= 1
-    part.write_bytes(data)
-
-    assert "does not hold what out.npz.journal says" in refused(text, output, "--top")
-    assert "5 sentences, 15 tokens" in done(text, output, "--top", "--force")
-    assert not part.exists() and not journal.exists()
-
-
-@pytest.mark.parametrize("name", ["out.npz.part", "out.npz.new", "out.npz.journal"])
+@pytest.mark.parametrize("is_folder", [True, False])
 @pytest.mark.parametrize("flags", [[], ["--force"]], ids=["", "force"])
 def test_foreign_files_are_never_changed(
-    text: Path, tmp_path: Path, name: str, flags: list[str]
+    text: Path, tmp_path: Path, is_folder: bool, flags: list[str]
 ) -> None:
-    foreign = tmp_path / name
+    foreign = tmp_path / "out.npz.parts"
+    if is_folder:
+        foreign.mkdir()
+        foreign /= "000000.npz"
     foreign.write_text("precious")
 
     line = refused(text, tmp_path / "out.npz", "--top", *flags)
 
-    assert line.startswith(f"elmo: {foreign} exists and ")
+    assert line.startswith(f"elmo: {tmp_path / 'out.npz.parts'} is ")
     assert foreign.read_text() == "precious"
-    assert {path.name for path in tmp_path.iterdir()} == {"input.txt", name}
-
-
-def test_an_empty_part_of_a_run_that_was_killed_at_once_is_no_obstacle(
-    text: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "out.npz.part").touch()
-
-    assert "5 sentences" in done(text, tmp_path / "out.npz", "--top")
+    assert {path.name for path in tmp_path.iterdir()} == {"input.txt", "out.npz.parts"}
 
 
 def test_ctrl_c_reports_how_many_sentences_are_kept(text: Path, tmp_path: Path) -> None:
@@ -260,7 +225,7 @@ def test_ctrl_c_reports_how_many_sentences_are_kept(text: Path, tmp_path: Path) 
 
     assert process.returncode == 130
     assert complaint == (
-        f"elmo: interrupted; {tmp_path}/out.npz.part keeps 0 of 5 sentences: the same command "
+        f"elmo: interrupted; {tmp_path}/out.npz.parts keeps 0 of 5 sentences: the same command "
         "continues from there\n"
     )
 
@@ -268,8 +233,8 @@ def test_ctrl_c_reports_how_many_sentences_are_kept(text: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("form", "counts", "line", "width", "most"),
     [
-        # 6,000 and 30,000 tokens of 3 KB; and so many sentences that what is kept of each shows.
-        ("numbers alone", (300, 1_500), "word " * 20, 256, 30),
+        # 92 and 184 MB, more than a part; and so many sentences that what is kept of each shows.
+        ("numbers alone", (1_500, 3_000), "word " * 20, 256, 30),
         ("npz", (2_000, 22_000), "a sentence of few words", 1, 20),
     ],
 )

@@ -6,7 +6,6 @@ Sources: `utilities/pipeline.py`, `embed/pipeline.py`.
 from __future__ import annotations
 
 import csv
-import shutil
 from contextlib import ExitStack
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +47,6 @@ def write_bio_embeddings(target: Target, items: Items, facts: Facts) -> None:
     The mapping has a row a record: its key, its id and its length.
     """
     folder = path_of(target)
-    shutil.rmtree(folder, ignore_errors=True)  # a run that was killed has left it
     (folder / STAGE).mkdir(parents=True)
     is_pooled = facts.output.pooling != "none"
     with ExitStack() as stack:

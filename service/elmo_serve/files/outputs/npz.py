@@ -29,13 +29,11 @@ def write_by_sentence(target: Target, items: Items, facts: Facts) -> None:
 
 
 def _write_named(target: Target, arrays: Iterable[tuple[str, NDArray[Any]]]) -> None:
-    from elmo_serve.http.media_types.encoder import raw
-
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name, vectors in arrays:
             # A ZipInfo has a fixed date: the same input makes the same file.
             member = zipfile.ZipInfo(f"{name}.npy")
-            data = b"".join((header(vectors.shape, vectors.dtype.str), raw(vectors)))
+            data = header(vectors.shape, vectors.dtype.str) + vectors.tobytes()
             archive.writestr(member, data)
 
 

@@ -30,14 +30,12 @@ Repeats = Literal["", "id", "sequence"]
 class Facts:
     """The model and the selection of layers, which describe all vectors of a file.
 
-    `first` is the number of the first sentence, for a file with a part of a text. `path` is that of
-    OUTPUT, where it is not a stream and not a part.
+    `first` is the number of the first sentence, for a file with a part of a text.
     """
 
     model: ModelInfo
     output: Output
     first: int = 0
-    path: Path = Path()
 
 
 @dataclass(frozen=True, slots=True)

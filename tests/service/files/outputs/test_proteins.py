@@ -207,19 +207,18 @@ def run(
     """Write a layout; end at a step, after so many residues."""
     layout = LAYOUTS[name].layout
     assert layout is not None
-    rules = layout.rules
     text = Text(proteins, "in.fasta", INPUTS["fasta"])
-    options = EmbedOptions(layout.layers, name, rules=rules)
+    options = EmbedOptions(None, name, input=str(proteins), output=str(output))
     network = open_network(elmo)
-    source = LengthSorted(replace(network, batch_tokens=1), options.output(network.info))
+    source = LengthSorted(replace(network, batch_tokens=1), options.selected(network.info))
 
     def step(name: str, done: int = 0, total: int = 0, unit: str = "") -> None:
         if name == ends[0] and done >= ends[1]:
             raise EndError
 
-    records = Records.read("in.fasta", [text], rules, layout.repeats)
-    job = EmbedRun(records, options.form, source, step, keep_seconds=0)
-    return job.to_file(output, options.identity(network.info, "fasta"))
+    records = Records.read("in.fasta", [text], layout.rules, layout.repeats)
+    job = EmbedRun(records, options.form, source, step, part_seconds=0)
+    return job.to_file(output, options.identity(network.info))
 
 
 def content(output: Path) -> dict[str, bytes]:
@@ -247,8 +246,9 @@ def test_a_run_that_ended_early_continues_and_the_file_is_whole_or_absent(
         run(proteins, output, name, elmo, ends)
     assert not output.exists()
     if name == "bio_embeddings":  # SIGKILL leaves what was being written
-        (output.parent / "out.new" / STAGE).mkdir(parents=True)
-        (output.parent / "out.new" / STAGE / "embeddings_file.h5").write_bytes(b"torn")
+        torn = output.parent / "out.parts" / ".elmo-output" / STAGE
+        torn.mkdir(parents=True)
+        (torn / "embeddings_file.h5").write_bytes(b"torn")
     report = run(proteins, output, name, elmo, ("", 0))
 
     assert report.resumed == resumed

@@ -1,0 +1,114 @@
+"""Command lines that are refused: the arguments, the exit code, and a word of the one line.
+
+Commands run in a folder with a few files. The last line on standard error is what counts: click
+prints the usage before it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import elmo
+from tests.support.servers import SMALL
+
+FILES = {
+    "a.txt": "The cat sat .\na\n",
+    "blank.txt": "a\n\nb c\n",
+    "a.conllu": "1\ta\n",
+    "a.conll": "EU B-ORG\n",
+    "a.fasta": ">x|P1\nAC\n",
+    "dot.txt": "a\nDOTMULTI\n",
+    "in/a.txt": "a\n",
+    "fasta/a.fasta": ">x|P1\nAC\n",
+    "taken": "mine",
+}
+SERVER = "--server http://127.0.0.1:9"
+
+# `elmo embed`: the rest of the command line, with --model if it has none
+EMBED = [
+    ("a.txt v.h5", 2, "only one"),
+    ("a.txt v.h5 --all --top", 2, "only one"),
+    ("a.txt v.h5 --all --layer 0", 2, "only one"),
+    ("a.txt v.h5 --layer -1", 2, "--layer"),
+    ("a.txt v.h5 --layer 3", 1, "0 to 2"),
+    ("a.txt v.csv --top", 2, "--format"),
+    ("a.txt - --top", 2, "--format"),
+    ("a.txt - --top --format allennlp", 2, "no file"),
+    ("a.txt missing/v.h5 --top", 1, "missing"),
+    ("a.txt in --top --format npz", 1, "folder"),
+    ("a.txt v.h5 --top --model nowhere", 1, "nowhere"),
+    ("a.txt v.h5 --top --device cuda:99", 2, "cuda:99"),
+    ("a.txt v.h5 --top --server localhost", 2, "http://"),
+    (f"a.txt v.h5 --top {SERVER}", 1, "127.0.0.1:9"),
+    (f"a.txt v.h5 --top {SERVER} --device cpu", 2, "--device"),
+    (f"a.txt v.h5 --top {SERVER} --precision int8", 2, "--precision"),
+    (f"a.txt v.h5 --top {SERVER} --carry-state", 2, "state"),
+    (f"a.txt v.h5 --top {SERVER} --word-vectors x", 2, "append"),
+    ("a.txt v.h5 --top --batch-size 3", 2, "--carry-state"),
+    ("a.txt v.h5 --top --format elmoformanylangs --forget-sentences", 2, "allennlp"),
+    ("a.txt v.h5 --all --format elmoformanylangs-text", 2, "--all"),
+    # input
+    ("missing v.h5 --top", 2, "missing"),
+    ("blank.txt v.h5 --top", 1, "2 of 3"),
+    ("dot.txt v.npz --top --tokenizer moses", 1, "line 2"),
+    ("a.conllu v.h5 --top --tokenizer ptb", 2, "plain"),
+    ("a.txt v.h5 --top --column 1", 2, "conll"),
+    ("a.conll v.h5 --top --column 5", 1, "column"),
+    ("a.txt v.h5 --top --input-format conllu", 1, "line 1"),
+    # parts
+    ("in out --top --carry-state", 2, "--carry-state"),
+    ("in v.npz --top", 2, "folder"),
+    ("in - --top", 2, "folder"),
+    ("in taken --top", 2, "folder"),
+    ("- out --top --part-sentences 5", 2, "standard input"),
+    # FASTA
+    ("a.txt v.h5 --top --protein", 2, "--protein"),
+    ("a.txt v.h5 --top --id 0", 2, "--id"),
+    ("a.txt v.h5 --top --layout biotrainer --input-format plain", 2, "layout"),
+    ("a.fasta v.csv", 2, ".h5"),
+    ("a.fasta v.h5 --layout biotrainer --id 0", 2, "seqvec"),
+    ("a.fasta v.h5 --layout biotrainer --all", 2, "--all"),
+    ("a.fasta v.h5 --layout seqvec --part-sentences 2", 2, "--part-sentences"),
+    ("a.fasta v --layout bio_embeddings --top", 2, "layers"),
+    ("a.fasta v.h5 --tokenizer characters", 2, "fasta"),
+    ("a.fasta v.h5 --unknown no", 2, "--unknown"),
+    ("fasta out --top --id 0", 2, "--id"),
+    ("fasta out", 2, "only one"),
+    # other tools
+    ("a.txt v.h5 --output_layer -1", 2, "--average"),
+    ("a.txt v.h5 --options-file x", 2, "--model"),
+]
+
+
+def embed(line: str) -> str:
+    """Return the command line of a row, with the golden model where it has none."""
+    has_model = "--model" in line or "--server" in line
+    return f"embed {line}" if has_model else f"embed {line} --model {SMALL}"
+
+
+ROWS = [(embed(line), code, word) for line, code, word in EMBED]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("refusals")
+    for name, content in FILES.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(content)
+    return root
+
+
+@pytest.mark.parametrize(("line", "code", "word"), ROWS)
+def test_a_command_is_refused_in_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, word: str
+) -> None:
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+
+    result = elmo(*line.split(), ELMO_OFFLINE="1")
+
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (code, True), result
+    assert word in result.stderr.splitlines()[-1]
+    assert sorted(folder.rglob("*")) == before, "nothing was written"
