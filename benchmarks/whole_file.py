@@ -1,10 +1,13 @@
 """What `elmo embed` costs beside the network, and whether its memory grows with the file.
 
     python -m benchmarks.whole_file TEXT [--model NAME] [--tokens 1000000] [--format allennlp]
+    python -m benchmarks.whole_file TEXT --model original --tokens 10777 --layers all --cold
 
-Embeds the text, over and over until there are so many tokens, as `elmo embed --average` does:
-survey, journal, file and all. A stopwatch around the network's own calls says how much of the time
-that is. Memory is that of the process without files, when a tenth is done and at the end.
+Embeds the text, over and over until there are so many tokens, as `elmo embed` does: survey, parts,
+file and all. A stopwatch around the network's own calls says how much of the time that is. Memory
+is that of the process without files, when a tenth is done and at the end. The second table has the
+seconds of a whole run: the start of the process with its imports, the checkpoint, the encoder, the
+network and the rest, which is the file. `--cold` leaves out the first, small run.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from pathlib import Path
 
 from benchmarks.machine import describe
 from elmo_model.files.runtime import keep_freed_memory
+from elmo_model.models.opening import open_model
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
+from elmo_serve.models.fetching import locate
 from elmo_serve.models.opening import InProcess, Vectors, open_network
-from elmo_serve.output import Output
+from elmo_serve.output import NAMED, Output, select
 from tests.support.processes import own_memory
 
 
@@ -55,8 +60,15 @@ def enlarge(text: Path, tokens: int, target: Path) -> None:
                 return
 
 
+def since_start() -> float:
+    """Return the age of this process in seconds, to a clock tick."""
+    begun = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - begun / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> int:
-    """Print the table."""
+    """Print the tables."""
+    marks = [since_start()]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -64,10 +76,15 @@ def main() -> int:
     parser.add_argument("--model", default="english", help="a built-in name or a path")
     parser.add_argument("--tokens", type=int, default=1_000_000)
     parser.add_argument("--format", choices=OUTPUTS, default="allennlp")
+    parser.add_argument("--layers", choices=NAMED, default="average")
+    parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()
     keep_freed_memory()
-    network = Watched(open_network(options.model))
-    wanted = Output(weights=(0.0,) * network.info.layers)
+    model = open_model(locate(options.model))
+    marks.append(since_start())
+    network = Watched(open_network(model, owns_process=True))
+    marks.append(since_start())
+    wanted = select(options.layers, network.info.layers)
     early = 0.0
 
     def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
@@ -82,8 +99,9 @@ def main() -> int:
         first = Path(folder, "first")
         enlarge(options.text, max(1, options.tokens // 50), first)
         form, source = OUTPUTS[options.format], LengthSorted(network, wanted)
-        EmbedRun(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
-        network.seconds = 0.0
+        if not options.cold:
+            EmbedRun(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
+            network.seconds = 0.0
         report = EmbedRun(Text(text, "text"), form, source, step).to_file(output, {})
         size = output.stat().st_size / 1e6
     memory = own_memory(os.getpid())
@@ -95,6 +113,13 @@ def main() -> int:
         f"| {report.tokens / network.seconds:,.0f} | {network.seconds / report.seconds:.1%} "
         f"| {early:,.0f} {memory:,.0f} | {size:,.0f} |"
     )
+    start, checkpoint, encoder = marks[0], marks[1] - marks[0], marks[2] - marks[1]
+    rest = report.seconds - network.seconds
+    print(
+        "\n| start | checkpoint | encoder | network | file | seconds |\n|--:|--:|--:|--:|--:|--:|"
+    )
+    parts = (start, checkpoint, encoder, network.seconds, rest)
+    print("".join(f"| {seconds:.2f} " for seconds in (*parts, sum(parts))) + "|")
     return 0
 
 

@@ -37,8 +37,8 @@ from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 
 if TYPE_CHECKING:
     from elmo_serve.files.vectors import Source
+    from elmo_serve.models.cache import OnProgress
     from elmo_serve.models.opening import InProcess
-    from elmo_serve.models.transfer import OnProgress
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
 

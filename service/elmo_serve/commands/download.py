@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-
 import click
 
-from elmo_model.models.catalogue import BUILT_IN, CATALOGUE, canonical, published_model
+from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_serve.commands.options import cache_option
 from elmo_serve.commands.terminal import download_progress, fail
 
@@ -35,9 +33,7 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
         fail(f"{name!r} comes with the program: there is nothing to fetch", code=2)
     model = published_model(name)
     if model is None:
-        close = difflib.get_close_matches(name.casefold(), list(CATALOGUE), n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        fail(f"{name!r} is no published model; {meant}`elmo models` lists them", code=2)
+        fail(f"{name!r} is no published model; `elmo models` lists them", code=2)
     with download_progress() as on_progress:
         path = fetch(model, cache_of_environment(cache=cache, mirror=mirror), on_progress)
     click.echo(path)

@@ -12,6 +12,7 @@ from elmo_serve.commands.options import (
     api_key_option,
     device_option,
     is_given,
+    model_of_server,
     model_option,
     precision_option,
     server_option,
@@ -146,6 +147,8 @@ def embed(**values: Any) -> None:
     layer = values.pop("layer")
     if len(selected) + (layer is not None) > 1:
         fail(ONE_SELECTION, code=2)
+    if values["server"]:
+        values["model"] = model_of_server()
     options = EmbedOptions(layers=selected[0] if selected else layer, **values)
     check(options, is_model_named=is_given("model"))
     write_vectors(options)

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -18,10 +17,8 @@ import click
 
 from elmo_model.errors import counted
 from elmo_model.text.tokenizers import raw_note
-from elmo_serve.commands.options import model_of_server
-from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, steps, tell
-from elmo_serve.commands.word_vectors import word_vector_map
+from elmo_serve.commands.published import note_path_of_this_name
+from elmo_serve.commands.terminal import download_progress, fail, steps, tell
 from elmo_serve.files.checks import is_stream
 from elmo_serve.files.folder import FolderRun
 from elmo_serve.files.inputs import INPUTS, TABLES
@@ -34,14 +31,11 @@ _TABS_FROM: Final = 1_000  # lines in which TABs are looked for
 
 
 def write_vectors(options: EmbedOptions) -> None:
-    """Write OUTPUT and say so; a published model and word vectors are fetched."""
+    """Write OUTPUT and say so; a published model is fetched."""
     _tell_of_tables(options)
     options.form.require()
-    model = model_of_server() if options.server else resolve_model(str(options.model))
-    words = options.word_vectors
-    if words is not None and not options.server:
-        words = str(word_vector_map(Path(words)))
-    options = replace(options, model=model, word_vectors=words)
+    if options.model is not None and not options.server:
+        note_path_of_this_name(options.model)
     try:
         report = _to_folder(options) if options.to_folder else _to_file(options)
     except BrokenPipeError:
@@ -88,7 +82,7 @@ def _tell_of_raw(text: Text, options: EmbedOptions) -> None:
 def _to_file(options: EmbedOptions) -> Report:
     with (
         _text(options) as text,
-        options.open() as source,
+        options.open(download_progress) as source,
         text.split(options.split(source.info)) as sentences,
         steps() as step,
     ):
@@ -122,5 +116,5 @@ def _text(options: EmbedOptions) -> Iterator[Text | Records]:
 def _to_folder(options: EmbedOptions) -> Report:
     for name in options.corpus.files[:1]:
         _tell_of_raw(options.corpus.text(name), options)
-    with steps() as step, options.open() as source:
+    with steps() as step, options.open(download_progress) as source:
         return FolderRun(options, source, step).run()

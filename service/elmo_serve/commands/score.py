@@ -89,8 +89,12 @@ def score(
         refuse_given(WITH_SERVER, "softmax", "softmax_words", "device")
         with connected(server, api_key, model_of_server()) as client:
             info = client.info()
-            scores = client.score(_sentences(text, tokenizer, info["tokenizer"], info["language"]))
-        _write((each.tokens, each.forward, each.backward, each.unknown) for each in scores)
+            sentences = _sentences(text, tokenizer, info["tokenizer"], info["language"])
+            _write(
+                (each.tokens, each.forward, each.backward, each.unknown)
+                for lines in _pieces(sentences)
+                for each in client.score(lines)
+            )
         return
     from elmo_serve.models.opening import place_of
     from elmo_serve.workers.language import LanguageModel
@@ -116,9 +120,15 @@ def _sentences(
     return chain(first, sentences)
 
 
-def _computed(sentences: Iterator[Sequence[str]], network: LanguageModel) -> Iterator[_Scored]:
-    """Score sentences in this process, `_LINES` at a time."""
+def _pieces(sentences: Iterator[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """Yield sentences, `_LINES` at a time: what is scored is written before more is read."""
     while lines := list(islice(sentences, _LINES)):
+        yield lines
+
+
+def _computed(sentences: Iterator[Sequence[str]], network: LanguageModel) -> Iterator[_Scored]:
+    """Score sentences in this process."""
+    for lines in _pieces(sentences):
         found: dict[int, Any] = {}
         for batch in by_length(range(len(lines)), lines, _BATCH_TOKENS):
             results = network.results([lines[i] for i in batch], [Scores()] * len(batch))

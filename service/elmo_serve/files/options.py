@@ -16,6 +16,7 @@ from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 from elmo_serve.files.connected import connected
 from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, Unknown, column_of, input_format
 from elmo_serve.files.outputs import OUTPUTS, PARTS, allennlp, output_format
@@ -23,6 +24,8 @@ from elmo_serve.files.outputs.output_format import Layout, OutputFormat
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.files.text import Corpus
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
+from elmo_serve.models.cache import cache_of_environment
+from elmo_serve.models.fetching import Progress, unseen
 from elmo_serve.output import Output, Pooling, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
@@ -45,12 +48,13 @@ class EmbedOptions:
     """The options of one run, named as on the command line: values.
 
     `layers` is a selection, or None for that of a layout. `model` is a name or a path, and with a
-    `server` the name of one of its models, or None for its first. `word_vectors` is the folder of a
-    map; with a server any text means those of the server. `input_format` and `output_format` None
-    leave the choice to the names of the files. `tokenizer` None keeps the tokens of the input
-    format, `model` is the tokenizer of the model. With `carry_state` batches of `batch_size`
-    sentences carry their LSTM state on. With `protein` a record has one vector, the mean over its
-    residues. `part_sentences` None is the usual number in a folder, and no parts for a file.
+    `server` the name of one of its models, or None for its first. `word_vectors` is a file or the
+    folder of a map; with a server any text means those of the server. `input_format` and
+    `output_format` None leave the choice to the names of the files. `tokenizer` None keeps the
+    tokens of the input format, `model` is the tokenizer of the model. With `carry_state` batches of
+    `batch_size` sentences carry their LSTM state on. With `protein` a record has one vector, the
+    mean over its residues. `part_sentences` None is the usual number in a folder, and no parts for
+    a file.
     """
 
     layers: str | int | None
@@ -153,7 +157,11 @@ class EmbedOptions:
         if not self.is_fasta:
             return None
         layout = self.form.layout or Layout()
-        named = {"upper": self.upper, "split_char": self.split_char, "field": self.id}
+        named: dict[str, Any] = {
+            "upper": self.upper,
+            "split_char": self.split_char,
+            "field": self.id,
+        }
         given = {name: value for name, value in named.items() if value is not None}
         return replace(layout.rules, unknown=self.unknown, **given)
 
@@ -213,14 +221,14 @@ class EmbedOptions:
         return tokenizer(name, model.language)
 
     @contextmanager
-    def open(self) -> Iterator[Source]:
+    def open(self, progress: Progress = unseen) -> Iterator[Source]:
         """Open the server or the network; close it in the end.
 
-        Raises ElmoError for a model that cannot be loaded, for a server, and for FASTA where the
-        first model of a server reads English.
+        `progress` is as for `locate`. Raises ElmoError for a model that cannot be loaded, for a
+        server, and for FASTA where the first model of a server reads English.
         """
         if self.server is None:
-            network = self.network()
+            network = self._network(progress)
             output = self.selected(network.info)
             batch = self.carried_batch
             yield Stateful(network, output, batch) if batch else LengthSorted(network, output)
@@ -235,14 +243,17 @@ class EmbedOptions:
                 )
             yield Remote(client, self._selection, self.selected(info))
 
-    def network(self) -> InProcess:
-        """Load the model into this process. Raises ElmoError, as `open_network` does."""
+    def _network(self, progress: Progress) -> InProcess:
         from elmo_serve.models.opening import open_network
 
         assert self.model is not None, "a server alone has a first model"
-        words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None
+        words = None
+        if self.word_vectors is not None:
+            cache = cache_of_environment().cache
+            words = WordVectors.open(store_folder(Path(self.word_vectors), cache))
         network = open_network(
             self.model,
+            progress=progress,
             device=self.device,
             precision=self.precision,
             owns_process=True,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from elmo_model.errors import ElmoError
 from elmo_serve.settings import Settings, option, variable
 from elmo_serve.settings.text import from_strings
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with the name of a file, the bytes on the disk and the bytes of the whole file."""
+
+PART: Final = ".part"
+_VERSION: Final = ".part.tag"  # the ETag or Last-Modified of the version that a part is from
 
 
 class DownloadError(ElmoError):
@@ -67,3 +75,8 @@ def cache_of_environment(**options: str | None) -> CacheSettings:
     given = {name: value for name, value in options.items() if value is not None}
     called = {name: option(name) for name in given if values[name] != given[name]}
     return cache_settings(from_strings({**values, **given}, called))
+
+
+def version_file(part: Path) -> Path:
+    """Return the file that records which version a partial file is from."""
+    return part.with_name(part.name.removesuffix(PART) + _VERSION)

@@ -11,7 +11,14 @@ from elmo_model.files.atomic import publish
 from elmo_model.files.locks import locked_file
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.models.published import File, Published
-from elmo_serve.models.cache import CacheSettings, DownloadError, cache_of_environment
+from elmo_serve.models.cache import (
+    PART,
+    CacheSettings,
+    DownloadError,
+    OnProgress,
+    cache_of_environment,
+    version_file,
+)
 from elmo_serve.models.checks import (
     check_content,
     check_digests,
@@ -20,7 +27,6 @@ from elmo_serve.models.checks import (
     read_sums,
     record,
 )
-from elmo_serve.models.transfer import PART, OnProgress, Transfer, version_file
 
 Progress = Callable[[], AbstractContextManager[OnProgress]]
 """Makes the context in which a model is downloaded; it gives a function that shows the progress."""
@@ -128,6 +134,9 @@ def _fetch_part(file: File, part: Path, settings: CacheSettings, on_progress: On
 
     Raises DownloadError, which names every address and its reason.
     """
+    # httpx, which a model in the cache need not wait for
+    from elmo_serve.models.transfer import Transfer  # noqa: PLC0415
+
     reasons = []
     for url in file.urls(settings.mirror):
         try:

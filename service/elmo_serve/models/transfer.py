@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -13,14 +12,8 @@ import httpx
 
 from elmo_model.errors import shown
 from elmo_model.models.published import File
-from elmo_serve.models.cache import DownloadError
+from elmo_serve.models.cache import DownloadError, OnProgress, version_file
 from elmo_serve.models.checks import check_size
-
-OnProgress = Callable[[str, int, int], None]
-"""Called with the name of a file, the bytes on the disk and the bytes of the whole file."""
-
-PART: Final = ".part"
-_VERSION: Final = ".part.tag"  # the ETag or Last-Modified of the version that a part is from
 
 _ATTEMPTS: Final = 5  # attempts in a row without a new byte before the download fails
 # Some servers refuse the names of HTTP libraries (406 for Python-urllib).
@@ -157,8 +150,3 @@ class Transfer:
 
     def _size(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
-
-
-def version_file(part: Path) -> Path:
-    """Return the file that records which version a partial file is from."""
-    return part.with_name(part.name.removesuffix(PART) + _VERSION)

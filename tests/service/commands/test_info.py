@@ -59,16 +59,6 @@ def test_the_folder_of_a_run_is_its_model(published: Path, tmp_path: Path, writt
     )
 
 
-def test_an_unknown_name_lists_the_names_and_suggests_one() -> None:
-    for name, meant in (("orignal", "original"), ("multilingual-enn", "multilingual-en")):
-        result = elmo("info", name)
-
-        assert result.exit_code == 1
-        assert result.stderr.startswith(f"elmo: {name}: does not exist; did you mean {meant}?")
-    listed = elmo("info", "qqqq").stderr
-    assert "english, random-small, small, medium, original, 5.5b, pubmed" in listed
-
-
 def test_a_built_in_name_is_found_in_any_case() -> None:
     assert elmo("info", "Random-Small").stdout == elmo("info", "random-small").stdout
 

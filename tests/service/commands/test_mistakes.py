@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,41 +98,6 @@ def test_a_wrong_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
         if found.exit_code:
             assert lines[-1].startswith(("elmo: ", "Error: ")), lines
             assert "Traceback" not in found.output
-
-
-@pytest.mark.parametrize("name", ["evaluate", "fit", "look", "perplexity", "score"])
-def test_a_device_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
-    given = {**READS, "evaluate": [lambda file, _: [SMALL, "--wic", file]]}[name][0]
-    file = tmp_path / "given"
-    file.write_text("a b\n")
-
-    found = elmo(name, *given(file, tmp_path), "--device", "cuda:99")
-
-    assert found.exit_code == 2
-    assert found.stderr.startswith("elmo: there is no cuda:99; there is cpu")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("score",),
-        ("tokenize",),
-        ("index", "--model", SMALL),
-        ("perplexity", "english"),
-        ("word-vectors", "english", "--out", "out.txt", "--text"),
-        ("train", "run", "--text"),
-    ],
-)
-def test_a_file_of_another_format_is_not_read_as_sentences(
-    tmp_path: Path, command: tuple[object, ...]
-) -> None:
-    source = tmp_path / "dev.conllu.gz"
-    source.write_bytes(gzip.compress(b"1\tA\n\n"))
-
-    result = elmo(*command, source, *(["out"] if command[0] == "index" else []))
-
-    assert result.exit_code == 2
-    assert f"{source} is conllu by its ending; expected a sentence a line." in result.stderr
 
 
 def test_a_table_that_is_tokenised_is_told_of(tmp_path: Path) -> None:

@@ -53,10 +53,3 @@ def test_what_the_cache_has_is_shown(tmp_path: Path) -> None:
     cached = {row["name"]: row["cached"] for row in rows}
     names = ("small", "medium", "nlpl:209", "original", "english")
     assert [cached[name] for name in names] == ["yes", "part", "yes", "no", "built in"]
-
-
-def test_a_cache_that_cannot_be_is_one_line() -> None:
-    result = elmo("models", ELMO_OFFLINE="perhaps")
-
-    assert result.exit_code == 2
-    assert result.stderr == "elmo: ELMO_OFFLINE='perhaps' is not allowed: true or false\n"

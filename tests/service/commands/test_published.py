@@ -125,23 +125,6 @@ def test_a_path_with_a_slash_is_never_a_name(
     assert facts["name"] == "small" and facts["dimension"] == 32
 
 
-def test_serve_refuses_a_missing_model_before_it_starts() -> None:
-    result = elmo("serve", "--model", "orignal")
-
-    assert result.exit_code == 1
-    assert result.stderr.startswith("elmo: orignal: does not exist; did you mean original?")
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_serve_refuses_a_model_that_cannot_be_looked_up(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * 300)
-
-    result = elmo("serve", "--model", path)
-
-    assert result.exit_code == 1
-    assert result.stderr == f"elmo: {path}: cannot be read: File name too long\n"
-
-
 def test_a_name_needs_no_right_to_look_into_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ prints the usage before it.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -78,17 +79,82 @@ EMBED = [
     ("fasta out", 2, "only one"),
     # other tools
     ("a.txt v.h5 --output_layer -1", 2, "--average"),
+    ("a.txt v.h5 --output_format hdf5", 2, "--format"),
+    ("a.txt v.h5 --input_format conll", 2, "--input-format"),
+    ("a.txt v.h5 --gpu 0", 2, "--device"),
+    ("a.txt v.h5 --output_prefix x", 2, "OUTPUT"),
     ("a.txt v.h5 --options-file x", 2, "--model"),
+    ("a.txt v.h5 --weight-file x", 2, "--model"),
+    ("a.txt v.h5 --cuda-device=-1", 2, "--device"),
+]
+
+# other commands; SMALL is the path of the golden model; variables stand before the command
+OTHERS = [
+    ("convert SMALL pair --name x", 2, "--name"),
+    ("convert SMALL pair --dtype float16", 2, "float32"),
+    ("convert SMALL s.safetensors --softmax int8", 2, "--softmax"),
+    ("convert SMALL s.safetensors --softmax-words 9", 2, "--softmax-words"),
+    ("convert SMALL pair --softmax int8", 2, "--softmax"),
+    ("convert SMALL s.safetensors --softmax none --softmax-words 9", 2, "--softmax-words"),
+    *((f"convert SMALL {name}", 2, ".safetensors") for name in ("a.HDF5", "options.json", "a.npz")),
+    ("convert SMALL taken", 2, "taken"),
+    ("convert SMALL in", 2, "a.txt"),
+    ("convert original a.safetensors", 1, "ELMO_OFFLINE"),
+    ("convert damaged s.safetensors", 1, "damaged"),
+    ("download", 2, "NAME"),
+    ("download orignal", 2, "orignal"),
+    ("download English", 2, "English"),
+    ("download 5.5B", 1, "5.5b/"),
+    ("download small --mirror=x", 2, "--mirror"),
+    ("evaluate SMALL --wic a.txt --device cuda:99", 2, "cuda:99"),
+    ("index a.conllu out --model SMALL", 2, "conllu"),
+    ("info damaged", 1, "damaged"),
+    ("info qqqq", 1, "english, random-small, small, medium, original, 5.5b, pubmed"),
+    ("info original", 1, "ELMO_OFFLINE"),
+    ("ELMO_OFFLINE=perhaps info original", 2, "ELMO_OFFLINE"),
+    ("look a-b a-c --model SMALL --device cuda:99", 2, "cuda:99"),
+    ("ELMO_OFFLINE=perhaps models", 2, "ELMO_OFFLINE"),
+    ("perplexity english a.conllu", 2, "conllu"),
+    ("score a.conllu", 2, "conllu"),
+    ("score a.txt --softmax-words 2", 2, "--softmax-words"),
+    ("score a.txt --softmax-words x", 2, "--softmax-words"),
+    ("score a.txt --model SMALL", 1, "softmax"),
+    ("score a.txt --model random-small --device gpu", 2, "gpu"),
+    ("score dot.txt --tokenizer moses", 1, "line 2"),
+    (f"score a.txt {SERVER} --device cpu", 2, "--device"),
+    ("serve english", 2, "--model"),
+    ("serve --port 8000 small", 2, "--model"),
+    ("serve --precision fp16", 2, "bfloat16"),
+    ("serve --precision float32,english=fp16", 2, "bfloat16"),
+    ("ELMO_DEVICES=cpu,CUDA:63 serve", 2, "CUDA:63"),
+    ("ELMO_PORT=1 serve --port=x", 2, "--port"),
+    ("serve --host=no-such-host.invalid --model SMALL", 2, "ELMO_HOST"),
+    ("serve --model nowhere", 1, "nowhere"),
+    ("serve --model empty", 1, "empty"),
+    ("serve --model " + "x" * 300, 1, "long"),
+    *(
+        (f"serve {offline} --model=original", 1, "ELMO_OFFLINE")
+        for offline in ("--offline", "--offline true", "--offline=true")
+    ),
+    ("tasks SMALL out", 1, "mixes"),
+    ("tasks original out", 1, "ELMO_OFFLINE"),
+    ("tokenize a.conllu", 2, "conllu"),
+    ("tokenize a.txt --model seqevc", 1, "seqevc"),
+    ("tokenize a.txt --language de", 2, "moses"),
+    ("tokenize dot.txt --tokenizer moses", 1, "line 2"),
+    ("tokenize latin.txt --tokenizer moses", 1, "UTF-8"),
+    ("train run --text a.conllu", 2, "conllu"),
+    ("word-vectors english --out out.txt --text a.conllu", 2, "conllu"),
 ]
 
 
 def embed(line: str) -> str:
     """Return the command line of a row, with the golden model where it has none."""
     has_model = "--model" in line or "--server" in line
-    return f"embed {line}" if has_model else f"embed {line} --model {SMALL}"
+    return f"embed {line}" if has_model else f"embed {line} --model SMALL"
 
 
-ROWS = [(embed(line), code, word) for line, code, word in EMBED]
+ROWS = [*((embed(line), code, word) for line, code, word in EMBED), *OTHERS]
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +163,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in FILES.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
+    (root / "latin.txt").write_bytes(b"\xff\n")
+    (root / "empty").mkdir()
+    shutil.copytree(SMALL, root / "damaged")
+    (root / "damaged" / "weights.hdf5").write_bytes(b"\x89HDF\r\n\x1a\n\0")
     return root
 
 
@@ -107,8 +177,14 @@ def test_a_command_is_refused_in_one_line(
     monkeypatch.chdir(folder)
     before = sorted(folder.rglob("*"))
 
-    result = elmo(*line.split(), ELMO_OFFLINE="1")
+    given = [str(SMALL) if each == "SMALL" else each for each in line.split()]
+    variables = {"ELMO_OFFLINE": "1", "ELMO_CACHE": str(folder / "empty")}
+    while given[0].startswith("ELMO_"):
+        name, _, value = given.pop(0).partition("=")
+        variables[name] = value
+    result = elmo(*given, **variables)
 
     assert (result.exit_code, isinstance(result.exception, SystemExit)) == (code, True), result
+    assert result.stdout == ""
     assert word in result.stderr.splitlines()[-1]
     assert sorted(folder.rglob("*")) == before, "nothing was written"

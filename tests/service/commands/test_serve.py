@@ -56,28 +56,6 @@ def test_one_of_several_models_that_is_not_there_is_named_with_the_setting(
     assert elmo("serve", "--model", "/nope").stderr == f"elmo: {missing}"
 
 
-def test_a_device_that_is_not_here_is_shown_as_it_was_given() -> None:
-    result = elmo("serve", ELMO_DEVICES="cpu,CUDA:63")
-
-    assert result.stderr.startswith("elmo: ELMO_DEVICES='cpu,CUDA:63' is not allowed: cuda:63: ")
-
-
-def test_an_option_wins_over_its_variable() -> None:
-    result = elmo("serve", "--port=x", ELMO_PORT="1")
-
-    assert result.stderr.startswith("elmo: --port='x' is not allowed")
-
-
-def test_a_choice_that_there_is_not_is_named_once_with_those_that_there_are() -> None:
-    for given, wrong in (("fp16", "fp16"), ("float32,english=fp16", "fp16")):
-        result = elmo("serve", "--precision", given)
-
-        assert result.stderr == (
-            f"elmo: --precision={given!r} is not allowed: there is no {wrong!r}; allowed: one of "
-            "float32, bfloat16, float16, int8; with commas also NAME=FORMAT\n"
-        )
-
-
 @pytest.mark.parametrize("name", ["api_keys", "model", "port"])
 def test_an_option_without_a_value_stops_the_start(name: str) -> None:
     called = option(name)
@@ -86,19 +64,6 @@ def test_an_option_without_a_value_stops_the_start(name: str) -> None:
 
         assert result.exit_code == 2
         assert result.stderr == f"elmo: {called} has no value; allowed: {allowed(name)}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("english",), "english is no option; a model is named by --model"),
-        (("--port", "8000", "small"), "small is no option; a model is named by --model"),
-    ],
-)
-def test_options_of_other_servers_name_ours(arguments: tuple[str, ...], message: str) -> None:
-    result = elmo("serve", *arguments)
-
-    assert (result.exit_code, result.stderr) == (2, f"elmo: {message}\n")
 
 
 @pytest.mark.parametrize("number", ["-1", "-.5"])
@@ -189,38 +154,6 @@ def test_a_port_that_is_taken_stops_the_start_with_one_line() -> None:
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"elmo: ELMO_PORT={port} (--port) is taken on 127.0.0.1")
-
-
-def test_a_host_without_an_address_stops_the_start_with_one_line() -> None:
-    result = elmo("serve", "--host=no-such-host.invalid", "--model", SMALL)
-
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("elmo: ELMO_HOST='no-such-host.invalid' (--host)")
-
-
-def test_a_model_that_does_not_exist_stops_the_start_before_the_server(tmp_path: Path) -> None:
-    result = elmo("serve", "--model", tmp_path / "nowhere")
-
-    assert result.exit_code != 0
-    (line,) = result.stderr.splitlines()
-    assert "nowhere" in line
-    assert "listening" not in result.output
-
-
-def test_an_empty_folder_is_refused_before_the_server(tmp_path: Path) -> None:
-    result = elmo("serve", "--model", tmp_path)
-
-    assert result.exit_code == 1
-    assert result.stderr == f"elmo: {tmp_path}: is an empty folder, expected a checkpoint\n"
-
-
-def test_offline_is_a_flag_and_still_takes_a_value(tmp_path: Path) -> None:
-    for arguments in (["--offline"], ["--offline", "true"], ["--offline=true"]):
-        result = elmo("serve", *arguments, "--model=original", f"--cache={tmp_path}")
-
-        assert result.exit_code == 1
-        assert "ELMO_OFFLINE" in result.stderr
 
 
 def test_the_import_of_the_command_line_installs_no_signal_handler() -> None:

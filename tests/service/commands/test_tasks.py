@@ -59,10 +59,3 @@ def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> Non
     assert TaskFolder(folder).list(TaskOwner(3)) == (mine,)
     assert elmo("tasks", module, folder, "--force").exit_code == 0
     assert TaskFolder(folder).list(TaskOwner(3)) != (mine,)
-
-
-def test_a_model_without_mixes_has_no_tasks_to_write(published: Path, tmp_path: Path) -> None:
-    for source in (published, "random-small"):
-        result = elmo("tasks", source, tmp_path / "tasks")
-        assert result.exit_code == 1
-        assert result.stderr == f"elmo: {source}: holds no trained mixes\n"

@@ -39,20 +39,6 @@ def test_the_variable_of_the_model_counts_as_for_embed(monkeypatch: pytest.Monke
     assert tokenize().stdout.splitlines()[0] == "It can 't rain ."
 
 
-def test_a_misspelt_name_is_refused() -> None:
-    result = tokenize("--model", "seqevc")
-
-    assert result.exit_code == 1
-    assert "seqevc: does not exist; did you mean seqvec?" in result.stderr
-
-
-def test_a_language_that_the_tokenizer_does_not_use_is_refused() -> None:
-    result = tokenize("--language", "de")
-
-    assert result.exit_code == 2
-    assert result.stderr == ("elmo: --language has no effect on ptb, expected --tokenizer moses\n")
-
-
 def test_json_has_offsets(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a  b\n", encoding="utf-8")
     result = tokenize(str(tmp_path / "in.txt"), "--json")
@@ -62,17 +48,6 @@ def test_json_has_offsets(tmp_path: Path) -> None:
         "tokens": ["a", "b"],
         "offsets": [[0, 1], [3, 4]],
     }
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("a\nDOTMULTI\n", "line 2: at character 0 the tokenizer changed"), (b"\xff", "is not UTF-8")],
-)
-def test_a_line_that_cannot_be_split_is_named(text: str | bytes, words: str) -> None:
-    result = tokenize("--tokenizer", "moses", text=text)
-
-    assert result.exit_code == 1
-    assert words in result.stderr
 
 
 def test_lines_are_those_that_embed_reads() -> None:
