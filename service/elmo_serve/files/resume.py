@@ -158,6 +158,7 @@ def parts_of_file(
 ) -> Iterator[FileParts]:
     """Yield the parts of OUTPUT, as `folder_of_parts` does; remove them if the body succeeds."""
     folder = folder_of(output)
+    output.parent.stat()  # a folder that is missing is not made
     with folder_of_parts(folder, run, {".": sentences}, _ENDING, discard=discard):
         parts = FileParts(folder)
         parts.read()

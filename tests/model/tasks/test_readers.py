@@ -150,7 +150,7 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
         ("a.tsv", "label\ttext\nx\ta\rb\n", "sentence", "label", "a.tsv:2: is no table: new-line"),
         ("a.csv", 'label,text\nx,"' + ("y" * (1 << 23) + "\n") * 3, "sentence", "label",
          "is no table: field larger than"),
-        ("a.tsv", "EU\tB-ORG\nrejects\t\n", "token", "label", "a.tsv:2: found 'rejects'"),
+        ("a.tsv", "EU\tB-ORG\nrejects\t\n", "token", "label", "line 2 is 'rejects'"),
         ("a.jsonl", '{"label": null, "text": "x"}\n', "sentence", "label",
          "a.jsonl:1: the column label is empty"),
         ("a.jsonl", "[" * 10_000, "sentence", "label", "a.jsonl:1: is not JSON: .*recursion"),
