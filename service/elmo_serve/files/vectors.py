@@ -41,7 +41,7 @@ _LONG_BATCHES = 4
 _WINDOW_BYTES = 512 * 1024**2
 _LAYER_BYTES = 512 * 1024**2
 
-# Bytes of a group from a server. Larger groups are journalled less often and need more memory.
+# Bytes of a group from a server. Larger groups need more memory.
 _GROUP_BYTES = 8 * 1024**2
 
 
