@@ -15,8 +15,7 @@ from elmo_model.errors import OptionError
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import Tokenize, tokenizer
-from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.store import store_folder
+from elmo_model.word_vectors import WordVectors
 from elmo_serve.files.connected import connected
 from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, Unknown, column_of, input_format
 from elmo_serve.files.outputs import OUTPUTS, PARTS, allennlp, output_format
@@ -24,7 +23,6 @@ from elmo_serve.files.outputs.output_format import Layout, OutputFormat
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.files.text import Corpus
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
-from elmo_serve.models.cache import cache_of_environment
 from elmo_serve.models.fetching import Progress, unseen
 from elmo_serve.output import Output, Pooling, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
@@ -48,8 +46,8 @@ class EmbedOptions:
     """The options of one run, named as on the command line: values.
 
     `layers` is a selection, or None for that of a layout. `model` is a name or a path, and with a
-    `server` the name of one of its models, or None for its first. `word_vectors` is a file or the
-    folder of a map; with a server any text means those of the server. `input_format` and
+    `server` the name of one of its models, or None for its first. `word_vectors` is a file of
+    `elmo word-vectors`; with a server any text means its own. `input_format` and
     `output_format` None leave the choice to the names of the files. `tokenizer` None keeps the
     tokens of the input format, `model` is the tokenizer of the model. With `carry_state` batches of
     `batch_size` sentences carry their LSTM state on. With `protein` a record has one vector, the
@@ -247,10 +245,7 @@ class EmbedOptions:
         from elmo_serve.models.opening import open_network
 
         assert self.model is not None, "a server alone has a first model"
-        words = None
-        if self.word_vectors is not None:
-            cache = cache_of_environment().cache
-            words = WordVectors.open(store_folder(Path(self.word_vectors), cache))
+        words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None
         network = open_network(
             self.model,
             progress=progress,

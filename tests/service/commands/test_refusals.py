@@ -144,7 +144,7 @@ OTHERS = [
     ("tokenize dot.txt --tokenizer moses", 1, "line 2"),
     ("tokenize latin.txt --tokenizer moses", 1, "UTF-8"),
     ("train run --text a.conllu", 2, "conllu"),
-    ("word-vectors english --out out.txt --text a.conllu", 2, "conllu"),
+    ("word-vectors --model english --out out.safetensors --text a.conllu", 2, "conllu"),
 ]
 
 

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import pytest
 
-from elmo_model.word_vectors.look_up import WordVectorsInfo
+from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.files.options import EmbedOptions
 from tests.support.gated_worker import INFO
 
-MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.txt", "text", "abc", 5, 3))
+MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.safetensors", "abc", 5, 3))
 RUN: Final = EmbedOptions("all", "allennlp", input="a.fasta", output="v.h5", model="m")
 
 OTHERS: Final[dict[str, Any]] = {
