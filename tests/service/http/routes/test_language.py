@@ -21,7 +21,6 @@ from tests.support.command_line import elmo
 from tests.support.engines import until
 from tests.support.in_process import in_process
 from tests.support.language_models import write_bundle
-from tests.support.servers import SMALL
 
 SENTENCES = [["the", "of", "unheard-of"], [], ["not", "", "the"]]
 WORDS = len(golden.vocabulary())
@@ -151,15 +150,6 @@ async def test_wrong_places_are_refused(model: str) -> None:
             response = await serving.client.post("/substitutes", json=asked)
             assert response.status_code == 422, response.text
             assert [fault["pointer"] for fault in response.json()["errors"]] == [place]
-
-
-async def test_a_model_without_a_softmax_is_a_conflict() -> None:
-    async with in_process(has_model=True, model=str(SMALL)) as serving:
-        for path, more in (("/score", {}), ("/substitutes", {"positions": [[0]]})):
-            response = await serving.client.post(path, json={"sentences": [["a"]], **more})
-            assert response.status_code == 409
-            assert "has no softmax" in response.json()["detail"]
-        assert (await serving.client.get("/info")).json()["softmax"] is False
 
 
 async def test_vectors_and_scores_share_a_batch_and_change_nothing(model: str) -> None:

@@ -28,18 +28,3 @@ def test_it_is_an_optional_string(path: str, method: str) -> None:
 @pytest.mark.parametrize("query", ["", "?model=small", "?model=SMALL"])
 def test_the_first_model_is_the_default(client: httpx.Client, query: str) -> None:
     assert client.get("/info" + query).json()["model"] == "small"
-
-
-@pytest.mark.parametrize("name", ["", "five", "x" * 300, "%00", "é"])
-def test_an_unknown_name_is_404(client: httpx.Client, name: str) -> None:
-    for path in ("/info", "/tasks", "/tasks/ner"):
-        refused = client.get(path, params={"model": name})
-        assert refused.status_code == 404
-        assert refused.json()["type"] == "urn:elmo-serve:error:unknown-model"
-
-
-@pytest.mark.parametrize("path", ["/embed", "/similarity", "/v1/embeddings"])
-def test_a_field_of_the_body_in_the_query_is_refused(client: httpx.Client, path: str) -> None:
-    refused = client.post(f"{path}?other=1&model=five", json={"sentences": [["a"]]})
-    assert refused.status_code in (400, 422)  # 400 is OpenAI's
-    assert "model is in the query; it is a field of the body." in refused.text

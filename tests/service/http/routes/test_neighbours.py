@@ -126,45 +126,19 @@ def test_text_is_split_by_the_tokenizer(searcher: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "pointer"),
+    ("body", "pointer"),
     [
-        ({"token": 0}, 422, "/tokens"),
-        ({"token": 0, "text": "a", "tokens": ["a"]}, 422, "/tokens"),
-        ({"tokens": ["a"]}, 422, "/token"),
-        ({"tokens": ["a"], "token": 1}, 422, "/token"),
-        ({"tokens": ["a"], "token": 10**99}, 422, "/token"),
-        ({"tokens": ["a"], "token": 1e300}, 422, "/token"),
-        ({"tokens": ["a"], "token": -1}, 422, "/token"),
-        ({"tokens": ["a"], "token": "a"}, 422, "/token"),
-        ({"tokens": ["a"], "token": 0, "layers": 10**99}, 422, "/layers"),
-        ({"tokens": ["a"], "token": 0, "layers": 3}, 422, "/layers"),
-        ({"tokens": ["a"], "token": 0, "k": 1e300}, 422, "/k"),
-        ({"tokens": ["a"], "token": 0, "k": 0}, 422, "/k"),
-        ({"tokens": ["a"], "token": 0, "k": 101}, 422, "/k"),
-        ({"tokens": [], "token": 0}, 422, "/tokens"),
-        ({"tokens": "a", "token": 0}, 422, "/tokens"),
-        ({"text": " ", "token": 0}, 422, "/text"),
-        ({"text": "a", "tokenizer": "x", "token": 0}, 422, "/tokenizer"),
-        ({"tokens": ["a"], "tokenizer": "ptb", "token": 0}, 422, "/tokenizer"),
-        ({"tokens": ["a"], "token": 0, "mix": {"weights": [1]}}, 422, "/mix/weights"),
-        (
-            {"tokens": ["a"], "token": 0, "mix": {"weights": [1, 1, 1], "layer_norm": True}},
-            422,
-            "/mix/layer_norm",
-        ),
-        ({"tokens": ["a"], "token": 0, "layers": "top", "task": "x"}, 422, None),
-        ({"tokens": ["a"], "token": 0, "near": 1}, 422, "/near"),
-        ({"tokens": ["a"], "token": 0, "model": "none"}, 404, None),
-        ({"tokens": ["a"], "token": 0, "task": "none"}, 404, None),
-        ({"tokens": ["a"] * 1001, "token": 0}, 413, None),
+        ({"tokens": ["a"], "token": 1}, "/token"),
+        ({"tokens": ["a"], "token": 10**99}, "/token"),
+        ({"tokens": ["a"], "token": 1e300}, "/token"),
+        ({"text": " ", "token": 0}, "/text"),
     ],
 )
-def test_refusals(
-    searcher: httpx.Client, body: dict[str, Any], status: int, pointer: str | None
+def test_a_token_that_is_not_there_is_refused(
+    searcher: httpx.Client, body: dict[str, Any], pointer: str
 ) -> None:
+    """Other refusals stand in the table of all routes; these need an index."""
     answer = searcher.post("/neighbours", json=body)
 
-    assert answer.status_code == status, answer.text
-    assert len(answer.content) < 2_000
-    if pointer is not None:
-        assert answer.json()["errors"][0]["pointer"] == pointer
+    assert answer.status_code == 422, answer.text
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer]

@@ -92,57 +92,6 @@ def test_models_are_those_of_the_server_and_their_tasks(client: httpx.Client, ta
         assert client.get(f"/v1/models/{each['id']}").json() == each
 
 
-@pytest.mark.parametrize(
-    ("body", "param", "text"),
-    [
-        ({"input": [[1, 2, 3]]}, "input", "check_embedding_ctx_length=False"),
-        ({"input": [1, 2, 3]}, "input", "check_embedding_ctx_length=False"),
-        ({"input": "a", "dimensions": 8}, "dimensions", "must be 32, the width"),
-        ({"input": "a", "dimensions": 0}, "dimensions", "must be 32, the width"),
-        ({"input": "a", "dimensions": "32"}, "dimensions", "a whole number; found '32'"),
-        ({"input": "a", "encoding_format": "int8"}, "encoding_format", "'float' or 'base64'"),
-        ({"input": ["a", ""]}, "input", "/input/1: holds no token"),
-        ({"input": " \n\t"}, "input", "holds no token"),
-        ({"input": [["a"], []]}, "input", "/input/1: holds no token"),
-        ({"input": []}, "input", "an empty list"),
-        ({"input": None}, "input", "is required"),
-        ({"input": [["a", 3]]}, "input", "/input/0/1: must be a string"),
-        ({"model": "small"}, "input", "is required"),
-        ({"input": "a", "model": 7}, "model", "must be a string"),
-    ],
-)
-def test_a_faulty_request_is_400_and_names_the_field(
-    client: httpx.Client, body: dict[str, Any], param: str, text: str
-) -> None:
-    answer = client.post("/v1/embeddings", json=body)
-
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    assert error["type"] == "invalid_request_error"
-    assert error["param"] == param
-    assert text in error["message"]
-    assert answer.headers["x-request-id"]
-
-
-@pytest.mark.parametrize("name", ["text-embedding-3-small", "other@ner", "@", "small@"])
-def test_an_unknown_model_is_404_with_the_names(client: httpx.Client, name: str) -> None:
-    for answer in (
-        client.post("/v1/embeddings", json={"input": "a", "model": name}),
-        client.get(f"/v1/models/{name}"),
-    ):
-        assert answer.status_code == 404
-        assert answer.json()["error"]["code"] == "model_not_found"
-        assert "'small'" in answer.json()["error"]["message"]
-
-
-def test_an_unknown_task_is_404_with_the_names(client: httpx.Client, task: str) -> None:
-    answer = client.post("/v1/embeddings", json={"input": "a", "model": "small@pos"})
-
-    assert answer.status_code == 404
-    assert "'ner'" in answer.json()["error"]["message"]
-
-
 def test_fields_of_other_servers_are_ignored(client: httpx.Client) -> None:
     body = {"input": "a", "user": "me", "model": None, "dimensions": None, "truncate": "END"}
 
@@ -189,54 +138,6 @@ def test_the_memory_of_every_response_is_released(client: httpx.Client, server: 
 
     assert server.metric("elmo_answer_bytes") == 0
     assert server.metric("elmo_receiving_bytes") == 0
-
-
-def test_errors_before_the_route_have_the_same_form(client: httpx.Client) -> None:
-    for answer, status, code in (
-        (client.get("/v1/none"), 404, "unknown_route"),
-        (client.get("/v1/embeddings"), 405, "method_not_allowed"),
-        (client.post("/v1/embeddings", content=b"{"), 400, "malformed_body"),
-        (
-            client.post("/v1/embeddings", content=b"", headers={"Content-Type": "text/plain"}),
-            415,
-            "unsupported_media_type",
-        ),
-    ):
-        assert answer.status_code == status
-        assert answer.json()["error"]["code"] == code
-        assert answer.headers["content-type"] == "application/json"
-
-
-def test_keys_are_bearer_tokens(narrow: Running, narrow_client: httpx.Client) -> None:
-    refused = httpx.post(narrow.url + "/v1/embeddings", json={"input": "a"})
-
-    assert refused.status_code == 401
-    assert refused.json()["error"]["code"] == "invalid_api_key"
-    assert httpx.get(narrow.url + "/v1/models").status_code == 401
-    assert narrow_client.get("/v1/models").status_code == 200
-    assert len(create(narrow_client, input=[["a"]])["data"]) == 1
-
-
-def test_limits_hold(narrow_client: httpx.Client) -> None:
-    """At most 3 sentences, 4 tokens of each, 16 tokens in the queue and 1,000 bytes of a body."""
-    for given, name in (
-        ([["a"]] * 4, "ELMO_MAX_REQUEST_SENTENCES"),
-        ([["a"] * 5], "ELMO_MAX_SENTENCE_TOKENS"),
-        ([[word] * 4 for word in "abc"], "ELMO_MAX_QUEUE_TOKENS"),
-        ([["a" * 1_000]], "ELMO_MAX_BODY_BYTES"),
-    ):
-        answer = narrow_client.post("/v1/embeddings", json={"input": given})
-        assert answer.status_code == 413
-        assert name in answer.json()["error"]["message"]
-
-
-def test_a_deadline_is_504(client: httpx.Client) -> None:
-    answer = client.post(
-        "/v1/embeddings", json={"input": "a"}, headers={"X-Request-Timeout": "1e-9"}
-    )
-
-    assert answer.status_code == 504
-    assert answer.json()["error"]["type"] == "server_error"
 
 
 def test_the_tokenizer_is_that_of_the_model(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -70,57 +70,6 @@ def test_no_pairs_have_no_cosines(client: httpx.Client) -> None:
     assert compare(client)["cosine"] == {"0": [], "1": [], "2": [], "average": []}
 
 
-@pytest.mark.parametrize(
-    ("body", "pointer", "text"),
-    [
-        ({}, "/pairs", "is required"),
-        ({"pairs": [[{"text": "a"}]]}, "/pairs/0", "must be a list of two places"),
-        ({"pairs": [["a", "b"]]}, "/pairs/0/0", "must be an object with text or tokens"),
-        ({"pairs": [[{"text": "a"}, {}]]}, "/pairs/0/1", "must be an object with text or"),
-        (
-            {"pairs": [[{"text": "a"}, {"text": "b", "token": 1}]]},
-            "/pairs/0/1/token",
-            "found 1 token",
-        ),
-        (
-            {"pairs": [[{"text": "a"}, {"text": "b", "token": 1e300}]]},
-            "/pairs/0/1/token",
-            "1 token",
-        ),
-        ({"pairs": [[{"text": "a"}, {"text": "b", "token": -1}]]}, "/pairs/0/1/token", "at least"),
-        ({"pairs": [[{"text": "a"}, {"tokens": "b"}]]}, "/pairs/0/1/tokens", "must be a list"),
-        ({"pairs": [[{"text": "a"}, {"tokens": []}]]}, "/pairs/0/1", "holds no token"),
-        ({"pairs": [[{"text": 3}, {"text": "b"}]]}, "/pairs/0/0/text", "must be a string"),
-        (
-            {"pairs": [[{"txt": "a"}, {"text": "b"}]]},
-            "/pairs/0/0",
-            "text or tokens, not both, and token",
-        ),
-        ({"pairs": [], "tokenizer": "x"}, "/tokenizer", "must be 'ptb', 'moses'"),
-        (
-            {"pairs": [], "centered": True},
-            "/centered",
-            "is no field, expected pairs",
-        ),
-    ],
-)
-def test_a_faulty_request_names_the_place(
-    client: httpx.Client, body: dict[str, Any], pointer: str, text: str
-) -> None:
-    answer = client.post("/similarity", json=body)
-
-    assert answer.status_code == 422
-    (error,) = answer.json()["errors"]
-    assert error["pointer"] == pointer
-    assert text in error["detail"] and len(error["detail"]) < 200
-
-
-def test_an_unknown_model_is_404(client: httpx.Client) -> None:
-    answer = client.post("/similarity", json={"pairs": [], "model": "none"})
-
-    assert answer.status_code == 404
-
-
 def test_absent_members_of_a_place_may_be_null_or_an_empty_list(client: httpx.Client) -> None:
     plain: list[dict[str, Any]] = [{"text": "The bank"}, {"tokens": SECOND}]
     padded: list[dict[str, Any]] = [
@@ -128,18 +77,3 @@ def test_absent_members_of_a_place_may_be_null_or_an_empty_list(client: httpx.Cl
         {"text": None, "tokens": SECOND, "token": None},
     ]
     assert compare(client, padded) == compare(client, plain)
-
-
-@pytest.mark.parametrize(
-    ("pair", "found"),
-    [
-        ([{"text": "a", "tokens": ["a"]}, {"text": "b"}], "found an object with 'text', 'tokens'"),
-        ([{}, {"text": "b"}], "found an empty object"),
-        ([{"text": "a"}], "must be a list of two places; found a list of 1 item"),
-    ],
-)
-def test_a_pair_that_does_not_fit_is_shown(
-    client: httpx.Client, pair: list[dict[str, Any]], found: str
-) -> None:
-    answer = client.post("/similarity", json={"pairs": [pair]})
-    assert answer.status_code == 422 and found in answer.json()["detail"]

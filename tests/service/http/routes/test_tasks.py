@@ -55,17 +55,6 @@ def test_a_second_put_replaces_the_first(client: httpx.Client) -> None:
     }
 
 
-def test_a_body_larger_than_any_task_file_is_refused(client: httpx.Client) -> None:
-    body = b'{"weights": [0, 0, 0]}'
-
-    refused = client.put("/tasks/ner", content=body.ljust(MAX_FILE_BYTES + 1), headers=JSON)
-    created = client.put("/tasks/ner", content=body.ljust(MAX_FILE_BYTES), headers=JSON)
-
-    assert refused.status_code == 413
-    assert f"at most {MAX_FILE_BYTES} " in refused.json()["detail"]
-    assert created.status_code == 201
-
-
 def test_what_the_weights_were_learned_from_is_kept_in_the_file(
     client: httpx.Client, tasks: Path
 ) -> None:
@@ -174,69 +163,6 @@ async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "pointer", "said"),
-    [
-        ({}, 422, "/weights", "is required"),
-        ({"weights": []}, 422, "/weights", "must not be empty"),
-        ({"weights": [1, 2]}, 422, "/weights", "2 numbers, this model takes 3"),
-        ({"weights": [1, 2, "3"]}, 422, "/weights/2", "must be a number; found '3'"),
-        ({"weights": [1, 2, 1e39]}, 422, "/weights/2", "must be at most 3.4"),
-        ({"weights": [1, 2, 3], "gamma": None}, 422, "/gamma", "must be a number; JSON has no NaN"),
-        ({"weights": [1, 2, 3], "gamma": 1e9}, 422, "/gamma", "at most 1000"),
-        (
-            {"weights": [1, 2, 3], "scale": 1},
-            422,
-            "/scale",
-            "name, model, revision, description",
-        ),
-        ({"weights": [1, 2, 3], "fit": [1]}, 422, "/fit", "must be an object; found a list"),
-        ({"weights": [1, 2, 3], "fit": {"score": [float("nan")]}}, 422, "/fit", "finite"),
-        ({"weights": [1, 2, 3], "revision": "0"}, 409, "/revision", "for revision '0'"),
-        ({"weights": [1, 2, 3], "name": "a b"}, 422, "/name", "A-Z a-z 0-9"),
-        ({"weights": [1, 2, 3], "name": "srl"}, 409, "/name", "names 'srl' and the path 'ner'"),
-        (
-            {"weights": [1, 2, 3], "description": "x" * 1_001},
-            422,
-            "/description",
-            "1000 characters",
-        ),
-        ([1, 2, 3], 422, "", "must be an object; found a list"),
-        (None, 422, "", "must be an object; found null"),
-    ],
-)
-def test_a_task_that_cannot_be_is_refused(
-    client: httpx.Client, content: Any, status: int, pointer: str, said: str
-) -> None:
-    answer = client.put("/tasks/ner", content=json.dumps(content), headers=JSON)
-
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "application/problem+json"
-    faults = {fault["pointer"]: fault["detail"] for fault in answer.json()["errors"]}
-    assert said in faults[pointer]
-    assert client.get("/tasks/ner").status_code == 404
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b'{"weights": [1, 2, 3], "description": "\xff"}',
-        rb'{"weights": [1, 2, 3], "description": "\ud800"}',
-        b'{"weights": [1, 2, ' + b"9" * 5_000 + b"]}",
-        b"[" * 60_000,
-    ],
-)
-def test_what_is_not_json_is_400(client: httpx.Client, content: bytes) -> None:
-    answer = client.put("/tasks/ner", content=content, headers=JSON)
-
-    assert answer.status_code == 400
-    assert answer.json()["detail"].startswith(
-        "The body is not JSON: " if content else "The body is empty, expected JSON."
-    )
-
-
-@pytest.mark.parametrize(
     "name", ["%2e%2e", "-a", "a b", "%00", "%ff", "é", "x" * 65, ".hidden", "a%0a"]
 )
 def test_a_name_that_cannot_be_is_no_task(client: httpx.Client, tasks: Path, name: str) -> None:
@@ -249,15 +175,6 @@ def test_a_name_that_cannot_be_is_no_task(client: httpx.Client, tasks: Path, nam
     assert refused.status_code in (404, 405, 422)
     assert refused.headers["content-type"] == "application/problem+json"
     assert sorted(tasks.parent.rglob("*")) == before
-
-
-def test_names_that_differ_in_case_alone_are_409(client: httpx.Client) -> None:
-    client.put("/tasks/ner", json=NER)
-
-    refused = client.put("/tasks/NER", json=NER)
-
-    assert refused.status_code == 409
-    assert "'ner'" in refused.json()["detail"]
 
 
 def test_without_a_task_folder_the_server_runs_and_names_the_setting(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from elmo_model.text.tokenizers import TOKENIZERS
 from tests.support.scripts import TEXTS, is_space
-from tests.support.servers import Running
 
 ANY_TIME = settings(
     max_examples=60,
@@ -102,41 +101,3 @@ def test_tokens_that_are_cut_are_named_and_counted(client: httpx.Client) -> None
             "detail": f"token 1, '{'é' * 25}' has 50 bytes of UTF-8; the model reads the first 48",
         }
     ]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ({"text": ["a"], "tokenizer": "spacy"}, 422, "must be 'ptb', 'moses', 'whitespace' or"),
-        ({"text": "a"}, 422, "/text: must be a list of strings; found 'a'"),
-        ({"text": [1]}, 422, "/text/0: must be a string; found 1"),
-        ({}, 422, "/text: is required"),
-        ({"text": [], "sentences": []}, 422, "is no field, expected text, tokenizer, model"),
-        ({"text": ["a"], "model": "nowhere"}, 404, "No model 'nowhere'"),
-        ({"text": ["DOTMULTI"], "tokenizer": "moses"}, 422, "the tokenizer changed 'DOTMULTI'"),
-        ({"text": ["a "] * 10_001}, 413, "10001 texts and at most 10000 are allowed"),
-        ({"text": ["a " * 1_001]}, 413, "1001 words and at most 1000 tokens are allowed"),
-    ],
-)
-def test_a_refusal_says_what_is_allowed(
-    client: httpx.Client, body: dict[str, Any], status: int, words: str
-) -> None:
-    response = client.post("/tokenize", json=body)
-
-    assert response.status_code == status
-    assert words in response.json()["detail"]
-
-
-def test_keys_and_small_limits_hold(narrow: Running, narrow_client: httpx.Client) -> None:
-    with httpx.Client(base_url=narrow_client.base_url) as stranger:
-        assert stranger.post("/tokenize", json={"text": ["a"]}).status_code == 401
-
-    def status() -> int:
-        return narrow_client.post("/tokenize", json={"text": ["a b c d"]}).status_code
-
-    # The processes start with the first text; until then the server's limit of 5 s may pass.
-    narrow.until(lambda: status() != 504)
-    assert status() == 200
-    response = narrow_client.post("/tokenize", json={"text": ["a b c d e"]})
-    assert response.status_code == 413
-    assert "at most 4 tokens are allowed (ELMO_MAX_SENTENCE_TOKENS)" in response.json()["detail"]

@@ -9,7 +9,6 @@ import safetensors.numpy
 
 from elmo_client import AsyncClient, Client, InvalidRequest
 from tests.support.command_line import elmo
-from tests.support.in_process import in_process
 from tests.support.servers import SMALL, Running, running
 from tests.support.word_vectors import write_static
 
@@ -150,12 +149,3 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
         np.testing.assert_allclose(two[key], expected[row], rtol=1e-5, atol=1e-5)
     refused = elmo("embed", tmp_path / "text.txt", tmp_path / "3.npz", "--all", *words)
     assert refused.exit_code == 1 and "go with one vector a token" in refused.output
-
-
-async def test_a_server_without_word_vectors_says_so() -> None:
-    body = {"sentences": SENTENCES, "layers": "top", "word_vectors": "append"}
-    async with in_process() as serving:
-        response = await serving.client.post("/embed", json=body)
-
-    assert response.status_code == 422
-    assert "ELMO_WORD_VECTORS names a file of them" in response.json()["detail"]
