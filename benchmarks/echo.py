@@ -31,10 +31,11 @@ from benchmarks.machine import describe
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.child import ChildProcess
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready, RunnerSettings
-from elmo_serve.workers.process import ChildProcess, Parent
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.servers import free_port
 
 _INFO = ModelInfo("echo", "0", "echo", layers=3, dimension=256, parameters=0, precision="none")
@@ -58,9 +59,9 @@ end
 """
 
 
-def echo_worker(settings: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
+def echo_worker(settings: RunnerSettings, arena: Arena) -> ChildProcess:
     """Return a worker process that computes nothing."""
-    return ChildProcess("echo", echo, (), segments)
+    return ChildProcess("echo", echo, (), arena)
 
 
 def echo(parent: Parent) -> None:
@@ -69,7 +70,7 @@ def echo(parent: Parent) -> None:
     while True:
         if not isinstance(batch := parent.receive(), Batch):
             continue
-        memory = parent.memory(batch.segment)
+        memory = parent.memory(batch.block)
         for offset, output in zip(batch.offsets, batch.outputs, strict=True):
             memory[offset : offset + output.size(10, _INFO.dimension)] = 0
         parent.send(Done(batch.id, 0, 0))

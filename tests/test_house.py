@@ -172,10 +172,11 @@ def test_all_of_scheduling_but_the_engine_can_be_simulated() -> None:
     assert not importers({*inside("elmo_serve.scheduling")} - engine, "asyncio", "time")
 
 
-def test_workers_know_no_http() -> None:
+def test_workers_and_processes_know_no_http() -> None:
     foreign = {"elmo_serve.http", "pydantic", *WEB} - {"prometheus_client"}
 
     assert not importers(inside("elmo_serve.workers"), *foreign)
+    assert not importers(inside("elmo_serve.processes"), *foreign, "elmo_serve.workers", "torch")
 
 
 def test_the_http_side_reaches_no_torch_at_import() -> None:
@@ -193,7 +194,7 @@ def test_neither_layers_nor_the_server_know_a_file_format() -> None:
 
     assert not importers(modules, "h5py", "tarfile")
     # Between a process and its own children.
-    assert {*importers(modules, "pickle")} == {"elmo_serve.workers.process"}
+    assert {*importers(modules, "pickle")} == {"elmo_serve.processes.channel"}
     assert importers(modules, "safetensors") == ["elmo_serve.http.media_types.safetensors"]
     assert importers(modules, "zipfile") == ["elmo_serve.http.media_types.npz"]
 

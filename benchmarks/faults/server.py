@@ -17,11 +17,12 @@ from elmo_model.text.batches import BOUNDARIES
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.child import ChildProcess
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import RunnerSettings
-from elmo_serve.workers.process import ChildProcess, Parent
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 
 
 def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
@@ -59,9 +60,9 @@ def main() -> int:
     settings = from_strings(given)
     logs.configure(settings.log_level, settings.log_format)
 
-    def make(runner: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
+    def make(runner: RunnerSettings, arena: Arena) -> ChildProcess:
         arguments = (runner, options.raises, options.memory_tokens)
-        return ChildProcess("elmo-worker-faulty", work, arguments, segments)
+        return ChildProcess("elmo-worker-faulty", work, arguments, arena)
 
     return run(assemble(settings, make))
 

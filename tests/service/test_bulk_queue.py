@@ -18,10 +18,10 @@ from elmo_serve.bulk_queue import (
     piece_tokens_of,
 )
 from elmo_serve.errors import SentenceFailed
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import Message
-from elmo_serve.workers.watchdog import Timeouts
 from tests.support.engines import ALL, MODEL, Bench, bench, check, same_length, turns, until
 from tests.support.gated_worker import DIES, INFO, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time

@@ -15,11 +15,11 @@ import httpx
 from elmo_serve.http.app import create_app
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
+from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
 from elmo_serve.workers.pool import WorkerSlot
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.engines import until
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
@@ -50,7 +50,7 @@ class Machine:
     workers: dict[str, list[GpuWorker]] = field(default_factory=dict)
     runners: list[RunnerSettings] = field(default_factory=list)
 
-    def make(self, runner: RunnerSettings, _segments: SharedMemoryPool) -> GpuWorker:
+    def make(self, runner: RunnerSettings, _segments: Arena) -> GpuWorker:
         self.runners.append(runner)
         worker = GpuWorker(fault=self.faults.get(runner.device, ""))
         self.workers.setdefault(runner.device, []).append(worker)

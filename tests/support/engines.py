@@ -12,14 +12,14 @@ import orjson
 
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.slot import Child, SlotSpec
+from elmo_serve.processes.watchdog import Clock, Timeouts
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.slot import Child, SlotSpec
-from elmo_serve.workers.watchdog import Clock, Timeouts
 from tests.support.gated_worker import DIMENSION, GatedWorker, mark
 from tests.support.virtual_time import LoopClock
 
@@ -121,7 +121,7 @@ async def bench(
     ]
     engine = Engine(
         {MODEL: WorkerPool(specs, metrics, clock)},
-        SharedMemoryPool(),
+        Arena(),
         Limits(queue_tokens, answer_bytes, client_tokens),
         metrics,
         clock,

@@ -19,11 +19,11 @@ from typing import Any
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Message, RunnerSettings
-from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.watchdog import Timeouts
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import Running, running
 
@@ -41,7 +41,7 @@ class SignalledWorker(GatedWorker):
         loop.add_signal_handler(signal.SIGUSR2, self.open)
 
 
-def _make(settings: RunnerSettings, segments: SharedMemoryPool) -> SignalledWorker:
+def _make(settings: RunnerSettings, segments: Arena) -> SignalledWorker:
     return SignalledWorker()
 
 

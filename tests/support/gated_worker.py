@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 
+from elmo_serve.processes.arena import view
 from elmo_serve.workers import model_loading
 from elmo_serve.workers.messages import (
     Batch,
@@ -25,7 +25,6 @@ from elmo_serve.workers.messages import (
     RunnerSettings,
     WarmUp,
 )
-from elmo_serve.workers.shared_memory import Segment, view
 from tests.support.runner_messages import served
 
 DIMENSION = 4
@@ -65,11 +64,10 @@ class GatedWorker:
         """Send a message, as the process of a worker does."""
         asyncio.get_running_loop().call_soon(self._on_message, message)
 
-    def send(self, message: Batch | Drop, /, *segments: Segment) -> None:
+    def send(self, message: Batch | Drop, /) -> None:
         if isinstance(message, Drop):
             self.drops.append(message)
             return
-        assert segments == (message.segment,)
         assert not self.is_dead, "a dead worker was given work"
         self.queue.insert(0 if message.is_urgent else len(self.queue), message)
         if self.queue[0] is message:
@@ -130,11 +128,10 @@ class GatedWorker:
             return Failed(batch.id, True, "OutOfMemoryError")
         if _holds(batch, RAISES):
             return Failed(batch.id, False, "IndexError: of the model's own")
-        memory = np.frombuffer(batch.segment.memory, np.uint8)
         parts = zip(batch.sentences, batch.offsets, batch.outputs, strict=True)
         for sentence, offset, output in parts:
             shape = output.shape(len(words(sentence)), DIMENSION)
-            view(memory, offset, shape, output.dtype)[...] = mark(sentence)
+            view(batch.block.array, offset, shape, output.dtype)[...] = mark(sentence)
         broken = [i for i, sentence in enumerate(batch.sentences) if NAN in words(sentence)]
         return Done(batch.id, 0, 0, tuple(broken))
 

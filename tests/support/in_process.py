@@ -17,13 +17,13 @@ from starlette.types import Message, Receive
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.helpers.process import Memory, SlicedResult
+from elmo_serve.http.helpers.process import SlicedResult
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.asgi import http_scope, pieces
 from tests.support.engines import turns, until
 from tests.support.gated_worker import GatedWorker, ModelWorker
@@ -40,13 +40,16 @@ class HelpersHere(HelperPool):
         """Stop nothing."""
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, size: int
+        self, function: Callable[..., Any], *arguments: object, size: int, output: int = 0
     ) -> asyncio.Future[Any]:
         """Return what a process would."""
-        given = [each.array if isinstance(each, Memory) else each for each in arguments]
+        given = [each.array if isinstance(each, Block) else each for each in arguments]
 
         async def result() -> Any:
             await turns(5)
+            if output:
+                memory = self.arena.acquire(output).array
+                return memory[: function(memory, *given)].data
             found = function(*given)
             return found.result if isinstance(found, SlicedResult) else found
 
@@ -135,7 +138,7 @@ async def in_process(
         hardware=Hardware(0),
         environment=environment,
     )
-    segments, metrics = SharedMemoryPool(), Metrics()
+    segments, metrics = Arena(), Metrics()
     server.helpers = Helpers.of(segments, metrics, 1, HelpersHere)
     app = create_app(server)
     async with (

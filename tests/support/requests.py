@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.scheduling.request import Request, Sentences
-from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 
 OUTPUT = Output(layers=(0,), stacked=True)
 
@@ -32,6 +32,6 @@ def request_of(
 
 def vectors_of(number: float) -> Vectors:
     """Return the vectors of one token: one number in shared memory."""
-    segment, array = SharedMemoryPool().acquire(4)
-    array[:4].view(np.float32)[0] = number
-    return Vectors(array, segment, 0, (1,), "float32")
+    block = Arena().acquire(4)
+    block.array.view(np.float32)[0] = number
+    return Vectors(block, 0, (1,), "float32")

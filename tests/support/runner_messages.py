@@ -1,12 +1,11 @@
 """A model's runner in the process of a test: the messages of the server to it, and its answers."""
 
-import numpy as np
 import pytest
 
+from elmo_serve.processes.arena import Block, BlockName, Bytes
+from elmo_serve.processes.channel import Parent
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message
 from elmo_serve.workers.model_worker import Runner
-from elmo_serve.workers.process import Parent
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle
 
 
 class Messages(Parent):
@@ -28,9 +27,9 @@ class Messages(Parent):
         assert isinstance(message, Done | Failed)
         self.answers.append(message)
 
-    def memory(self, segment: SegmentHandle | Segment) -> Bytes:
-        assert isinstance(segment, Segment)
-        return np.frombuffer(segment.memory, np.uint8)
+    def memory(self, block: Block | BlockName) -> Bytes:
+        assert isinstance(block, Block)
+        return block.array
 
 
 def served(runner: Runner, *messages: Batch | Drop) -> list[Message]:

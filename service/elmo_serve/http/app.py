@@ -167,11 +167,13 @@ def _lifespan(server: Server) -> Callable[[FastAPI], AbstractAsyncContextManager
         server.engine.start()
         server.helpers.start()
         server.keys.start()
-        opening = asyncio.create_task(server.readiness.open())
+        work = (server.readiness.open(), server.trim_memory())
+        tasks = [asyncio.create_task(each) for each in work]
         try:
             yield
         finally:
-            opening.cancel()
+            for task in tasks:
+                task.cancel()
             await server.close()
 
     return lifespan

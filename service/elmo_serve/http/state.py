@@ -13,10 +13,18 @@ from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModels
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks.thread import TaskThread
+
+_TRIM_SECONDS = 5.0
+"""Seconds between two looks at the shared memory, which is kept for reuse for one or two of them.
+To write to memory that was given back takes the kernel several times as long."""
+
+_TRIM_PAUSE_SECONDS = 0.05
+"""Pause between two pieces, in which the event loop serves requests."""
 
 if TYPE_CHECKING:  # an extra
     from elmo_serve.tracing.tracer import Tracer
@@ -32,6 +40,7 @@ class Server:
 
     settings: Settings
     metrics: Metrics
+    arena: Arena
     engine: Engine
     models: ServedModels
     readiness: Readiness
@@ -54,6 +63,13 @@ class Server:
         is_drained = await self.engine.drain(self.settings.drain_timeout_seconds)
         self.deadlines.end()
         return is_drained
+
+    async def trim_memory(self) -> None:
+        """Give back shared memory that was not used for some seconds, again and again."""
+        while True:
+            await asyncio.sleep(_TRIM_SECONDS)
+            while self.arena.trim():  # noqa: ASYNC110  # it is a loop over pieces
+                await asyncio.sleep(_TRIM_PAUSE_SECONDS)
 
     async def close(self) -> None:
         """End the processes and the watch over the tasks; send the last spans."""

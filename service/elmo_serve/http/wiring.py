@@ -15,6 +15,8 @@ from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
@@ -24,9 +26,7 @@ from elmo_serve.tracing import start_tracer
 from elmo_serve.uses import ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
-from elmo_serve.workers.watchdog import Timeouts
 
 
 def assemble(
@@ -43,21 +43,21 @@ def assemble(
     are no settings.
     """
     metrics = Metrics()
-    segments = SharedMemoryPool()
+    arena = Arena()
     limits = Limits(
         settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
     )
     hardware = hardware or Hardware.here()
     pools = {
         model.name: WorkerPool(
-            worker_specs(model, settings, segments, hardware, make_worker, timeouts),
+            worker_specs(model, settings, arena, hardware, make_worker, timeouts),
             metrics,
             fault=model.fault,
         )
         for model in settings.specs
     }
-    engine = Engine(pools, segments, limits, metrics)
-    server = _server(settings, engine, segments, metrics, hardware.cores)
+    engine = Engine(pools, arena, limits, metrics)
+    server = _server(settings, engine, arena, metrics, hardware.cores)
     server.tracer = start_tracer(environment or {})
     return server
 
@@ -65,11 +65,11 @@ def assemble(
 def _server(
     settings: Settings,
     engine: Engine,
-    segments: SharedMemoryPool,
+    arena: Arena,
     metrics: Metrics,
     cores: int,
 ) -> Server:
-    """Return a server before an engine, whose vectors lie in `segments`."""
+    """Return a server before an engine, whose vectors lie in `arena`."""
     indexes = open_indexes(settings.index)
     first, *others = settings.specs
     models = [
@@ -90,11 +90,12 @@ def _server(
     server = Server(
         settings=settings,
         metrics=metrics,
+        arena=arena,
         engine=engine,
         models=served,
         readiness=Readiness(settings, served, indexes, task_thread, metrics),
         task_thread=task_thread,
-        helpers=Helpers.of(segments, metrics, cores),
+        helpers=Helpers.of(arena, metrics, cores),
         keys=KeyRing(settings, metrics.failures.labels("api_keys")),
         load_shedder=LoadShedder(
             engine,
@@ -107,11 +108,11 @@ def _server(
         deadlines=Deadlines(metrics.failures.labels("deadline")),
         request_metrics=RequestMetrics(metrics),
     )
-    _watch(server, segments)
+    _watch(server, arena)
     return server
 
 
-def _watch(server: Server, segments: SharedMemoryPool) -> None:
+def _watch(server: Server, arena: Arena) -> None:
     """Let the gauges of queues and memory be read when the metrics are asked for."""
     engine, metrics = server.engine, server.metrics
     for model, queue in engine.queues.items():
@@ -119,4 +120,4 @@ def _watch(server: Server, segments: SharedMemoryPool) -> None:
         metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
     metrics.watch(metrics.answer_bytes, lambda: engine.answers.used)
     metrics.watch(metrics.receiving_bytes, lambda: server.bodies.used)
-    metrics.watch(metrics.shared_memory_bytes, lambda: segments.size)
+    metrics.watch(metrics.shared_memory_bytes, lambda: arena.used)

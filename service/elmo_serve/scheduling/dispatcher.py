@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.watchdog import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue, halves
 from elmo_serve.scheduling.request import Request, SentenceJob
 from elmo_serve.scheduling.running_batch import RunningBatch
@@ -14,8 +16,6 @@ from elmo_serve.scheduling.throughput import ThroughputEstimate
 from elmo_serve.tracing.trace import Stage
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
-from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.watchdog import Clock, Timer
 
 _log = logging.getLogger("elmo_serve.engine")
 
@@ -34,7 +34,7 @@ class Dispatcher:
         self,
         model: str,
         pool: WorkerPool,
-        memory: SharedMemoryPool,
+        arena: Arena,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
@@ -42,7 +42,7 @@ class Dispatcher:
         self.pool = pool
         self.queue = FairQueue()
         self.throughput = ThroughputEstimate(clock.now)
-        self._memory = memory
+        self._arena = arena
         self._failures = metrics.failures
         self._batch_duration = metrics.batch_duration
         self.metrics = metrics.of(model)
@@ -158,7 +158,7 @@ class Dispatcher:
         self._last_batch += 1
         try:
             running = RunningBatch.of(
-                jobs, self._last_batch, info.dimension, self._memory, is_urgent=is_urgent
+                jobs, self._last_batch, info.dimension, self._arena, is_urgent=is_urgent
             )
         except Unavailable as error:
             self._fail(jobs, error.detail, retry_after=error.retry_after)

@@ -12,6 +12,8 @@ from itertools import islice
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
+from elmo_serve.processes.arena import Arena, Vectors
+from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
@@ -19,8 +21,6 @@ from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
 from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
-from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 
 _SLICE = 500
 """Sentences that are queued in one turn of the event loop: one to three milliseconds of it."""
@@ -46,13 +46,13 @@ class Engine:
     def __init__(
         self,
         pools: Mapping[str, WorkerPool],
-        memory: SharedMemoryPool,
+        arena: Arena,
         limits: Limits,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
         self._dispatchers = {
-            model: Dispatcher(model, pool, memory, metrics, clock) for model, pool in pools.items()
+            model: Dispatcher(model, pool, arena, metrics, clock) for model, pool in pools.items()
         }
         self.default = next(iter(pools))
         self.admission = Admission(limits, self._dispatchers, clock.now)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Wanted
+from elmo_serve.processes.arena import Vectors
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.tracing.trace import Trace
-from elmo_serve.workers.shared_memory import Vectors
 
 
 def cost_of(lengths: Collection[int]) -> int:

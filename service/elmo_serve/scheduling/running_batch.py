@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.fair_queue import padded_tokens
 from elmo_serve.scheduling.request import SentenceJob
 from elmo_serve.workers.messages import Batch
-from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
 
 _ALIGNMENT = 64
 """Bytes: the results of each sentence begin at a multiple of it, which suits every element type."""
@@ -18,13 +18,12 @@ _ALIGNMENT = 64
 class RunningBatch:
     """The jobs of a batch, in its order.
 
-    `array` keeps the batch's segment from being reused. A batch that `is_bulk` has no interactive
+    A batch that `is_bulk` has no interactive
     sentence, so interactive ones may interrupt it.
     """
 
     batch: Batch
     jobs: Sequence[SentenceJob]
-    array: Bytes
     shapes: Sequence[tuple[int, ...]]
     is_bulk: bool
 
@@ -34,20 +33,19 @@ class RunningBatch:
         jobs: Sequence[SentenceJob],
         number: int,
         dimension: int,
-        memory: SharedMemoryPool,
+        arena: Arena,
         *,
         is_urgent: bool = False,
     ) -> RunningBatch:
         """Return a batch with room for vectors of `dimension` numbers.
 
-        Raises Unavailable when there is no shared memory, or no file descriptor for it.
+        Raises Unavailable when there is no shared memory.
         """
         offsets, shapes, size = [], [], 0
         for job in jobs:
             offsets.append(size)
             shapes.append(job.output.shape(job.tokens, dimension))
             size += -(-job.output.size(job.tokens, dimension) // _ALIGNMENT) * _ALIGNMENT
-        segment, array = memory.acquire(max(size, _ALIGNMENT))
         batch = Batch(
             id=number,
             sentences=tuple(job.sentence for job in jobs),
@@ -55,10 +53,10 @@ class RunningBatch:
             offsets=tuple(offsets),
             tokens=sum(job.cost for job in jobs),
             padded_tokens=padded_tokens(jobs),
-            segment=segment,
+            block=arena.acquire(size),
             is_urgent=is_urgent,
         )
-        return cls(batch, jobs, array, shapes, all(job.request.is_bulk for job in jobs))
+        return cls(batch, jobs, shapes, all(job.request.is_bulk for job in jobs))
 
     def vectors(self, index: int, unknown: int = 0) -> Vectors:
         """Return the vectors of one sentence, which the worker has written.
@@ -66,8 +64,7 @@ class RunningBatch:
         `unknown` is the number of its tokens without a word vector.
         """
         return Vectors(
-            self.array,
-            self.batch.segment,
+            self.batch.block,
             self.batch.offsets[index],
             self.shapes[index],
             self.jobs[index].output.dtype,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from elmo_model.inference.centre import Centre
 from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.output import Wanted
+from elmo_serve.processes.arena import Block
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
-from elmo_serve.workers.shared_memory import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences to compute together; result i is written to `segment` at byte `offsets[i]`.
+    """Sentences to compute together; result i is written to `block` at byte `offsets[i]`.
 
     A sentence is the JSON text of its list of tokens; only the worker parses it. `tokens` and
-    `padded_tokens` count the boundaries. In a worker's process `segment` arrives as a
-    `SegmentHandle`. A batch that `is_urgent` interrupts the one that the worker computes.
+    `padded_tokens` count the boundaries. In a worker's process `block` arrives as a `BlockName`. A
+    batch that `is_urgent` interrupts the one that the worker computes.
     """
 
     id: int
@@ -70,7 +70,7 @@ class Batch:
     offsets: tuple[int, ...]
     tokens: int
     padded_tokens: int
-    segment: Segment
+    block: Block
     is_urgent: bool = False
 
 
@@ -117,7 +117,7 @@ class LoadFailed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The vectors of a batch are in its segment, except for the sentences in `not_finite`.
+    """The vectors of a batch are in its block, except for the sentences in `not_finite`.
 
     The hits and misses of the cache are those since the last batch that was done.
     `unknown` counts the tokens of each sentence that have no word vector; empty where no sentence

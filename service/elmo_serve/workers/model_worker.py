@@ -19,11 +19,11 @@ from elmo_model.models.catalogue import tokenization
 from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.word_vectors import WordVectors
 from elmo_serve.output import NAMED
+from elmo_serve.processes.arena import Bytes, view
+from elmo_serve.processes.channel import Parent
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
-from elmo_serve.workers.process import Parent
-from elmo_serve.workers.shared_memory import Bytes, view
 from elmo_serve.workers.vectors import (
     Control,
     Static,
@@ -105,7 +105,7 @@ class Runner:
 
     def _answer(self, batch: Batch, parent: Parent, control: Control) -> Steps[None]:
         """Compute a batch, with stops, and send its result."""
-        memory = parent.memory(batch.segment)
+        memory = parent.memory(batch.block)
         parent.send((yield from self._result(batch, memory, control)))
 
     def _layers_in(self, batch: Batch, memory: Bytes, tokens: int) -> Tensor | None:

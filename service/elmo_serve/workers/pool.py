@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.slot import LostTasks, Slot, SlotSpec
+from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
-from elmo_serve.workers.slot import LostTasks, Slot, SlotSpec
-from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 
 _log = logging.getLogger("elmo_serve.workers")
 
@@ -31,7 +31,7 @@ class BatchListener(Protocol):
         """Handle that a worker can take batches."""
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
-        """Handle a batch whose vectors are in its segment."""
+        """Handle a batch whose vectors are in its block."""
 
     def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """Handle a batch that raised. The worker is alive."""
@@ -91,7 +91,7 @@ class WorkerPool:
         """Give a worker a batch; it runs behind those it already has, unless it is urgent."""
         steps = batch.padded_tokens // len(batch.sentences)
         slot.assign(batch, batch.padded_tokens, steps, is_urgent=batch.is_urgent)
-        slot.child.send(batch, batch.segment)
+        slot.child.send(batch)
 
     def kill(self) -> None:
         """End every worker now, whatever it does."""
@@ -199,7 +199,7 @@ class WorkerPool:
     def _on_batch_end(self, slot: WorkerSlot, message: Done | Failed) -> None:
         batch = slot.finish(next(each for each in slot.tasks if each.id == message.batch))
         is_memory_short = isinstance(message, Failed) and message.memory
-        if slot.fit_budget(batch.padded_tokens, was_memory_short=is_memory_short):
+        if slot.adjust_budget(batch.padded_tokens, was_memory_short=is_memory_short):
             self._metrics.batch_budget.labels(**slot.labels).set(slot.budget)
         if isinstance(message, Done):
             self._listener.on_done(batch, message, slot)

@@ -13,17 +13,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.child import ChildProcess
+from elmo_serve.processes.slot import Child, SlotSpec
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.settings import Settings
 from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.workers import devices
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Ready, RunnerSettings
-from elmo_serve.workers.process import ChildProcess, Parent
-from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.slot import Child, SlotSpec
-from elmo_serve.workers.watchdog import Timeouts
 
-MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Child]
+MakeWorker = Callable[[RunnerSettings, Arena], Child]
 
 TIMEOUTS: Final = Timeouts()
 
@@ -36,15 +37,15 @@ _GIVEN_UP_DELAY: Final = 300.0
 _log = logging.getLogger("elmo_serve.workers")
 
 
-def worker_process(settings: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
+def worker_process(settings: RunnerSettings, arena: Arena) -> ChildProcess:
     """Return the process of a worker, which is not started yet."""
-    return ChildProcess(f"elmo-worker-{settings.device}", work, (settings,), segments)
+    return ChildProcess(f"elmo-worker-{settings.device}", work, (settings,), arena)
 
 
 def worker_specs(
     model: ModelSpec,
     settings: Settings,
-    segments: SharedMemoryPool,
+    arena: Arena,
     hardware: Hardware,
     make: MakeWorker = worker_process,
     timeouts: Timeouts = TIMEOUTS,
@@ -75,7 +76,7 @@ def worker_specs(
         spec = SlotSpec(
             name="worker",
             loading="the model is loading",
-            make=partial(_made, make, runner, segments),
+            make=partial(_made, make, runner, arena),
             timeouts=timeouts,
             minimum_size=_MINIMUM_TOKENS,
             largest_size=settings.batch_tokens(name),
@@ -86,11 +87,9 @@ def worker_specs(
     return specs
 
 
-def _made(
-    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool, last: Ready | None
-) -> Child:
+def _made(make: MakeWorker, runner: RunnerSettings, arena: Arena, last: Ready | None) -> Child:
     """Make a worker that is told what `last`, an earlier one on its device, has found."""
-    return make(replace(runner, known=last), segments)
+    return make(replace(runner, known=last), arena)
 
 
 def work(parent: Parent, settings: RunnerSettings) -> None:

@@ -11,9 +11,9 @@ from elmo_model.files.runtime import usable_cores
 from elmo_serve.errors import TooLarge
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
+from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import RunnerSettings
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
@@ -23,7 +23,7 @@ async def started(**settings: Any) -> tuple[Server, list[RunnerSettings]]:
     """Start a server without models; return it and the settings of each worker."""
     made: list[RunnerSettings] = []
 
-    def make(runner: RunnerSettings, _segments: SharedMemoryPool) -> GatedWorker:
+    def make(runner: RunnerSettings, _segments: Arena) -> GatedWorker:
         made.append(runner)
         return GatedWorker()
 

@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from elmo_serve.errors import Overloaded, SentenceFailed, TooLarge, Unavailable
+from elmo_serve.processes.arena import Block
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
 from elmo_serve.workers.messages import Batch, Drop
-from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.watchdog import Timeouts
 from tests.support.engines import (
     ALL,
     MIX,
@@ -478,7 +478,7 @@ async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch()
 class TakesOne(GatedWorker):
     """A worker that cannot be given a second batch."""
 
-    def send(self, message: Batch | Drop, /, *segments: Segment) -> None:
+    def send(self, message: Batch | Drop, /, *segments: Block) -> None:
         if self.batches:
             raise MemoryError
         super().send(message, *segments)

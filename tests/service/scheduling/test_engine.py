@@ -18,7 +18,7 @@ from elmo_serve.errors import (
     TooLarge,
     Unavailable,
 )
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.processes.watchdog import Timeouts
 from tests.support.engines import (
     ALL,
     MIX,

@@ -1,12 +1,10 @@
 """A running batch has room for every result, and finds each of them again."""
 
-import numpy as np
-
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena, view
 from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.scheduling.request import Request, SentenceJob, Sentences
 from elmo_serve.scheduling.running_batch import RunningBatch
-from elmo_serve.workers.shared_memory import SharedMemoryPool, view
 
 OUTPUTS = [
     Output(layers=(0, 1, 2), stacked=True),
@@ -23,11 +21,11 @@ def jobs_of(lengths: list[int], outputs: list[Output]) -> list[SentenceJob]:
     return list(request.jobs())
 
 
-def test_each_sentence_has_its_own_part_of_the_segment() -> None:
+def test_each_sentence_has_its_own_part_of_the_block() -> None:
     jobs = jobs_of([3, 3, 3, 0, 0, 0, 7, 7, 7], OUTPUTS * 3)
-    running = RunningBatch.of(jobs, 17, DIMENSION, SharedMemoryPool())
+    running = RunningBatch.of(jobs, 17, DIMENSION, Arena())
     batch = running.batch
-    memory = np.frombuffer(batch.segment.memory, np.uint8)
+    memory = batch.block.array
     for index, (job, offset) in enumerate(zip(jobs, batch.offsets, strict=True)):
         shape = job.output.shape(job.tokens, DIMENSION)
         view(memory, offset, shape, job.output.dtype)[...] = index  # as a worker writes it
@@ -42,7 +40,7 @@ def test_each_sentence_has_its_own_part_of_the_segment() -> None:
     assert batch.sentences == tuple(job.sentence for job in jobs)
 
 
-def test_a_batch_of_empty_sentences_has_a_segment_too() -> None:
-    running = RunningBatch.of(jobs_of([0], OUTPUTS[2:]), 1, 4, SharedMemoryPool())
+def test_a_batch_of_empty_sentences_has_a_block_too() -> None:
+    running = RunningBatch.of(jobs_of([0], OUTPUTS[2:]), 1, 4, Arena())
 
     assert running.vectors(0).numpy().shape == (0, 4)

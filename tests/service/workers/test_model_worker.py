@@ -19,9 +19,9 @@ from elmo_model.network.config import ElmoConfig, LSTMConfig, WordsConfig
 from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena, Bytes
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed
 from elmo_serve.workers.model_worker import DeviceLostError, Runner, is_memory_short
-from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
 from tests.support.checkpoints import write_pair
 from tests.support.runner_messages import served
 
@@ -59,10 +59,9 @@ class FailingNetwork:
 def run(error: Exception) -> object:
     """Run a batch of one sentence in a worker whose network raises this error."""
     runner = Runner(cast(Encoder, FailingNetwork(error)), torch.device("cpu"))
-    segment, memory = SharedMemoryPool().acquire(1024)
-    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
+    block = Arena().acquire(1024)
+    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, block)
     (answer,) = served(runner, batch)
-    del memory  # it was in use until now
     return answer
 
 
@@ -103,10 +102,9 @@ def test_the_memory_of_a_failed_batch_is_free_before_it_is_given_back_to_the_dev
     alive: list[bool] = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(tensors[0]() is not None))
     network = Network(torch.OutOfMemoryError())
-    segment, memory = SharedMemoryPool().acquire(1024)
-    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
+    block = Arena().acquire(1024)
+    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, block)
     served(Runner(cast(Encoder, network), torch.device("cuda")), batch)
-    del memory
 
     assert alive == [False]
 
@@ -137,16 +135,16 @@ def test_a_batch_is_written_to_its_memory_and_counts_its_words(tmp_path: Path) -
     encoder = Encoder.of(load(write_pair(tmp_path)))
     runner = Runner(encoder, torch.device("cpu"))
     outputs = (Output(layers=(2,)), Output(layers=(0, 1, 2), stacked=True, dtype="float16"))
-    segment, memory = SharedMemoryPool().acquire(1024)
+    block = Arena().acquire(1024)
     texts = (b'["one","two"]', b'["two"]')
-    (done,) = served(runner, Batch(1, texts, outputs, (0, 64), 7, 8, segment))
+    (done,) = served(runner, Batch(1, texts, outputs, (0, 64), 7, 8, block))
 
     assert isinstance(done, Done)
     assert (done.cache_hits, done.cache_misses, done.not_finite) == (0, 2, ())
     first, second = encoder.embed([["one", "two"], ["two"]])
-    found = np.frombuffer(memory, np.float32, 16).reshape(2, 8)
+    found = np.frombuffer(block.array, np.float32, 16).reshape(2, 8)
     np.testing.assert_array_equal(found, first[2].numpy())
-    halves = np.frombuffer(memory, np.float16, 24, offset=64).reshape(3, 1, 8)
+    halves = np.frombuffer(block.array, np.float16, 24, offset=64).reshape(3, 1, 8)
     np.testing.assert_array_equal(halves, second.numpy().astype(np.float16))
 
 
@@ -161,12 +159,12 @@ def batch_of(
     """Return a batch that asks for all layers, and the memory of each sentence."""
     sizes = [ALL.size(len(sentence), dimension) for sentence in sentences]
     ends = np.cumsum(sizes).tolist()
-    segment, memory = SharedMemoryPool().acquire(ends[-1])
+    block = Arena().acquire(ends[-1])
     offsets = tuple(end - size for end, size in zip(ends, sizes, strict=True))
     texts, cost = tuple(map(orjson.dumps, sentences)), sum(map(len, sentences))
     outputs = (ALL,) * len(sentences)
-    batch = Batch(number, texts, outputs, offsets, cost, cost, segment, is_urgent)
-    return batch, [memory[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    batch = Batch(number, texts, outputs, offsets, cost, cost, block, is_urgent)
+    return batch, [block.array[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
 
 @pytest.mark.parametrize("gate_cache_bytes", [0, 4_000, 1_000_000])

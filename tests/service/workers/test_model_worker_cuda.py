@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena
 from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
 from elmo_serve.workers.model_loading import load
 from elmo_serve.workers.model_worker import Runner
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
 from tests.support.runner_messages import served
 
@@ -28,32 +28,32 @@ def loaded(folder: Path, precision: str = "float32") -> Runner:
     return load(RunnerSettings(str(folder), "cuda:0", precision, 1, 4096))
 
 
-def batch(segments: SharedMemoryPool, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
+def batch(arena: Arena, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
     size = MEAN.size(tokens, DIMENSION)
-    segment, memory = segments.acquire(rows * size)
+    block = arena.acquire(rows * size)
     texts = (orjson.dumps(["word"] * tokens),) * rows
     offsets = tuple(range(0, rows * size, size))
     cost = rows * (tokens + 2)
-    return Batch(1, texts, (MEAN,) * rows, offsets, cost, cost, segment), memory
+    return Batch(1, texts, (MEAN,) * rows, offsets, cost, cost, block), block.array
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_a_start_passes_its_self_test(tmp_path: Path, precision: str) -> None:
     runner = loaded(write_pair(tmp_path), precision)
-    some, memory = batch(SharedMemoryPool(), 3, 20)
+    some, memory = batch(Arena(), 3, 20)
     (done,) = served(runner, some)
     assert isinstance(done, Done)
     assert np.isfinite(memory[: 3 * MEAN.size(20, DIMENSION)].view(np.float32)).all()
 
 
 def test_a_lack_of_memory_fails_one_batch_only(tmp_path: Path) -> None:
-    runner, segments = loaded(write_pair(tmp_path)), SharedMemoryPool()
+    runner, arena = loaded(write_pair(tmp_path)), Arena()
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     room = 64 << 20
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(0) + room) / total, 0)
     try:
-        (large, memory), (small, other) = batch(segments, 2000, 500), batch(segments, 20, 50)
+        (large, memory), (small, other) = batch(arena, 2000, 500), batch(arena, 20, 50)
         failed, done = served(runner, large, small)  # the vectors of the large one take 96 MB
         del memory, other  # they were in use until now
     finally:

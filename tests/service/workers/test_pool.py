@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.slot import LONGEST_DELAY, MAX_FAILED_STARTS, SlotSpec
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -18,9 +22,6 @@ from elmo_serve.workers.messages import (
     WarmUp,
 )
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
-from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
-from elmo_serve.workers.slot import LONGEST_DELAY, MAX_FAILED_STARTS, SlotSpec
-from elmo_serve.workers.watchdog import Timeouts
 from tests.support.clock import FakeClock
 from tests.support.engines import TOP
 
@@ -35,17 +36,18 @@ class FakeWorker:
         self.batches: list[Batch] = []
         self.known, self._started = known, started
         self.end: Callable[[str], None] = lambda _reason: None
+        self.is_stuck = False
 
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         self.say, self.end = on_message, on_exit
         self._started.append(self)
 
-    def send(self, batch: Batch, /, *segments: Segment) -> None:
-        assert segments == (batch.segment,)
+    def send(self, batch: Batch, /) -> None:
         self.batches.append(batch)
 
     def kill(self) -> None:
-        self.end("was killed by SIGKILL")
+        if not self.is_stuck:
+            self.end("was killed by SIGKILL")
 
     async def stop(self) -> None:
         pass
@@ -83,7 +85,7 @@ class Bench:
     ) -> None:
         self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
         self.workers: list[FakeWorker] = []  # in the order of their starts
-        self.memory = SharedMemoryPool()
+        self.arena = Arena()
         timeouts = Timeouts(load=100, first_batch=50, batch=5)
         spec = SlotSpec(
             *("worker", "the model is loading", self._make, timeouts, 256, batch_tokens, LABELS)
@@ -109,8 +111,8 @@ class Bench:
         self.pool.submit(self.batch(number, padded_tokens), self.slot)
 
     def batch(self, number: int, padded_tokens: int = 1_000) -> Batch:
-        segment, _ = self.memory.acquire(1)
-        return Batch(number, (b"[]",), (TOP,), (0,), padded_tokens, padded_tokens, segment)
+        block = self.arena.acquire(1)
+        return Batch(number, (b"[]",), (TOP,), (0,), padded_tokens, padded_tokens, block)
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"elmo_{name}", labels)
@@ -264,6 +266,24 @@ async def test_a_worker_on_a_cpu_holds_one_batch() -> None:
     bench.submit(1)
 
     assert bench.pool.free(1_000) is None
+
+
+async def test_a_block_of_a_stuck_worker_is_given_to_nobody_until_it_has_ended() -> None:
+    bench = Bench()
+    stuck = bench.workers[0]
+    stuck.say(Ready(INFO))
+    bench.submit(1)
+    place = stuck.batches.pop().block.start
+    stuck.is_stuck = True
+    bench.clock.advance(100)
+    assert bench.scheduler.events[-1].startswith("lost 1 []")
+    assert not bench.pool.is_ready
+    gc.collect()
+    assert bench.arena.acquire(1).start != place
+    stuck.end("was killed by SIGKILL")
+    gc.collect()
+
+    assert bench.arena.acquire(1).start == place
 
 
 async def test_the_budget_is_what_the_warm_up_had_memory_for() -> None:

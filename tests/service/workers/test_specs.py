@@ -14,6 +14,7 @@ import orjson
 
 from elmo_model.checkpoints import load
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena, Bytes, view
 from elmo_serve.settings import Settings
 from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.workers.devices import Hardware
@@ -26,7 +27,6 @@ from elmo_serve.workers.messages import (
     Ready,
     RunnerSettings,
 )
-from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, view
 from elmo_serve.workers.specs import worker_process, worker_specs
 from tests.support.checkpoints import write_pair
 from tests.support.gated_worker import GatedWorker
@@ -40,14 +40,14 @@ def made_with(cores: int, known: Ready | None = None, **settings: object) -> lis
     """Return the settings of each worker that is made for a model on the CPU."""
     made: list[RunnerSettings] = []
 
-    def make(runner: RunnerSettings, _segments: SharedMemoryPool) -> GatedWorker:
+    def make(runner: RunnerSettings, _segments: Arena) -> GatedWorker:
         made.append(runner)
         return GatedWorker()
 
     found = Settings.model_validate({"devices": "cpu", **settings})
     spec = ModelSpec("small", str(SMALL))
     hardware = Hardware(0, cores=cores)
-    for worker in worker_specs(spec, found, SharedMemoryPool(), hardware, make):
+    for worker in worker_specs(spec, found, Arena(), hardware, make):
         worker.make(known)
     return made
 
@@ -78,18 +78,18 @@ class Front:
     """The server's side of a worker."""
 
     def __init__(self, model: Path) -> None:
-        self.segments = SharedMemoryPool()
+        self.arena = Arena()
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
         self.ended: asyncio.Queue[str] = asyncio.Queue()
         settings = RunnerSettings(str(model), "cpu", "float32", 1, 64)
-        self.worker = worker_process(settings, self.segments)
+        self.worker = worker_process(settings, self.arena)
 
     def batch(self, number: int, width: int) -> tuple[Batch, Bytes]:
         size = TOP.size(2, width)
-        segment, array = self.segments.acquire(len(SENTENCES) * size)
+        block = self.arena.acquire(len(SENTENCES) * size)
         offsets = tuple(range(0, len(SENTENCES) * size, size))
         texts = tuple(map(orjson.dumps, SENTENCES))
-        return Batch(number, texts, (TOP,) * len(SENTENCES), offsets, 12, 12, segment), array
+        return Batch(number, texts, (TOP,) * len(SENTENCES), offsets, 12, 12, block), block.array
 
 
 @asynccontextmanager
@@ -117,7 +117,7 @@ async def test_batches_are_computed_in_order_in_another_process(
         batch, _ = batches[0]
         impossible = replace(batch, id=9, outputs=(Output(layers=(77,)),) * 3)
         for batch in (impossible, *(batch for batch, _ in batches)):
-            f.worker.send(batch, batch.segment)
+            f.worker.send(batch)
         failed = await f.messages.get()
         assert isinstance(failed, Failed) and failed.batch == 9 and not failed.memory
         for batch, array in batches:

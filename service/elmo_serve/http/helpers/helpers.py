@@ -11,7 +11,7 @@ from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.text import SPLITTING
 from elmo_serve.http.helpers.writing import WRITING
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.processes.arena import Arena
 
 _MOST_PROCESSES = 8
 """Processes of a pool at most; each of them holds some 60 MB."""
@@ -28,7 +28,7 @@ class Helpers:
     @classmethod
     def of(
         cls,
-        segments: SharedMemoryPool,
+        arena: Arena,
         metrics: Metrics,
         cores: int,
         pool: type[HelperPool] = HelperPool,
@@ -40,7 +40,7 @@ class Helpers:
         # Half of the cores: few clients use these processes, and the network uses all cores.
         count = max(1, min(_MOST_PROCESSES, cores // 2))
         options = (PARSING, WRITING, SPLITTING)
-        return cls(*(pool(each, segments, metrics, count=count) for each in options))
+        return cls(*(pool(each, arena, metrics, count=count) for each in options))
 
     def start(self) -> None:
         """Spawn the processes of the pools that are not lazy."""

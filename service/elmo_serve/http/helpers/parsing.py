@@ -8,8 +8,8 @@ from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT
 from elmo_serve.http.calls.parse import parse as parse_here
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
 from elmo_serve.http.helpers.process import SlicedResult
-from elmo_serve.workers.shared_memory import Bytes
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.processes.arena import Bytes
+from elmo_serve.processes.watchdog import Timeouts
 
 if TYPE_CHECKING:  # the processes import this module and receive no bodies
     from elmo_serve.http.calls.body import Body

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.helpers.process import Call, Memory, ResultSlice, SlicedResult, work
-from elmo_serve.workers.process import ChildProcess
-from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
-from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
-from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
+from elmo_serve.http.helpers.process import Call, ResultSlice, SlicedResult, work
+from elmo_serve.processes.arena import Arena, Block
+from elmo_serve.processes.child import ChildProcess
+from elmo_serve.processes.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
+from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 if TYPE_CHECKING:  # the processes import this module, keep no metrics and receive no bodies
     from elmo_serve.http.calls.body import Body
@@ -59,35 +59,55 @@ class PoolOptions:
 class Pending:
     """A call and the future of its result.
 
-    A process continues its call after the request has ended: until then the memory among the
-    arguments stays in use, or it would write into memory of another request. `size` is in the unit
-    of the pool, for the watchdog. `items` are those of all slices so far.
+    `size` is in the unit of the pool, for the watchdog. `output` is the size in bytes of the block
+    that the function writes to; 0 for a function that returns its result.
     """
 
     call: Call
     size: int
+    output: int
     future: asyncio.Future[Any]
-    items: list[Any] = field(default_factory=list)
     attempts: int = 0
 
-    @property
-    def segments(self) -> list[Segment]:
-        """The segments that the arguments name."""
-        return [each.segment for each in self.call.arguments if isinstance(each, Memory)]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """A call that a process was given.
+
+    The process may write to `output`, a block of this attempt alone, until it has answered or has
+    ended: also after the request has ended, or the call was given to another process. So long the
+    slot keeps the attempt. `items` are those of all slices so far.
+    """
+
+    pending: Pending
+    call: Call
+    output: Block | None
+    items: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, pending: Pending, arena: Arena) -> Self:
+        """Return an attempt with a new block. Raises Unavailable where memory is short."""
+        if not pending.output:
+            return cls(pending, pending.call, None)
+        block, call = arena.acquire(pending.output), pending.call
+        return cls(pending, replace(call, arguments=(block, *call.arguments)), block)
 
     def finish(self, message: object) -> None:
         """Pass the result, or the error, to the caller."""
-        if self.future.done():
+        future = self.pending.future
+        if future.done():
             return
         if isinstance(message, Exception):
-            self.future.set_exception(message)
+            future.set_exception(message)
         elif isinstance(message, SlicedResult):
-            self.future.set_result(message.with_list(self.items))
+            future.set_result(message.with_list(self.items))
+        elif self.output is not None:
+            future.set_result(self.output.array[:message].data)
         else:
-            self.future.set_result(message)
+            future.set_result(message)
 
 
-class HelperPool(SlotListener[Pending]):
+class HelperPool(SlotListener[Attempt]):
     """A few processes for one kind of functions, and the calls that wait for one of them.
 
     Calls are begun in the order they came. There are `count` processes, which `make` makes.
@@ -96,7 +116,7 @@ class HelperPool(SlotListener[Pending]):
     def __init__(
         self,
         options: PoolOptions,
-        segments: SharedMemoryPool,
+        arena: Arena,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
         *,
@@ -104,12 +124,12 @@ class HelperPool(SlotListener[Pending]):
         make: Callable[[], Child] | None = None,
     ) -> None:
         self.options = options
-        self.segments = segments
+        self.arena = arena
         self._metrics = metrics
         self._is_started = False
         self._waiting: deque[Pending] = deque()
         name, arguments = f"elmo-{options.name}", (options.prepare,)
-        make = make or partial(ChildProcess, name, work, arguments, segments)
+        make = make or partial(ChildProcess, name, work, arguments, arena)
         spec = SlotSpec(
             name=options.title,
             loading="it is starting",
@@ -117,7 +137,7 @@ class HelperPool(SlotListener[Pending]):
             timeouts=options.timeouts,
             minimum_size=options.minimum_size,
         )
-        self._slots = [Slot[Pending](spec, self, clock) for _ in range(count)]
+        self._slots = [Slot[Attempt](spec, self, clock) for _ in range(count)]
 
     def start(self) -> None:
         """Spawn the processes, unless they are spawned for the first call."""
@@ -129,22 +149,25 @@ class HelperPool(SlotListener[Pending]):
         await asyncio.gather(*(slot.stop() for slot in self._slots))
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, size: int
+        self, function: Callable[..., Any], *arguments: object, size: int, output: int = 0
     ) -> asyncio.Future[Any]:
-        """Queue `function(*arguments)`.
+        """Queue `function(*arguments)`, or `function(memory, *arguments)` with `output`.
 
-        The function is one of a module, and the arguments can be pickled. `Memory` among them
-        reaches the function as bytes and stays in use until the process has done with it.
+        The function is one of a module, and the arguments can be pickled. A `Block` among them
+        reaches the function as bytes and stays in use until the process has done with it. With
+        `output` the function writes to `memory`, so many bytes, and returns the number of those
+        that it has written: they are the result.
 
         When the future is cancelled, the call is not begun. A process that has begun it gets the
         shortest timeout of a call to end it, and is replaced otherwise. The future raises:
 
             ServiceError, MemoryError, OSError: the one that the function raises.
             HelperError: it raises another exception, or its result cannot be pickled.
-            Unavailable: two processes were lost over the call, or none can be started.
+            Unavailable: two processes were lost over the call, none can be started, or memory is
+                short.
         """
         future = asyncio.get_running_loop().create_future()
-        pending = Pending(Call(function, arguments), size, future)
+        pending = Pending(Call(function, arguments), size, output, future)
         future.add_done_callback(partial(self._on_done, pending))
         self._waiting.append(pending)
         if not self._is_started:
@@ -160,9 +183,9 @@ class HelperPool(SlotListener[Pending]):
         As `run`. Raises Unavailable where memory is short.
         """
         size = body.size
-        segment, array = self.segments.acquire(max(size, 1))
-        body.move_to(array)
-        return self.run(function, Memory(segment, array), size, *arguments, size=size)
+        block = self.arena.acquire(size)
+        body.move_to(block.array)
+        return self.run(function, block, size, *arguments, size=size)
 
     def dispatch(self) -> None:
         """Give waiting calls to the processes that are ready and have the fewest."""
@@ -172,19 +195,25 @@ class HelperPool(SlotListener[Pending]):
             if slot.task_count >= _CALLS_AHEAD:
                 return
             pending = self._waiting.popleft()
-            if not pending.future.done():
-                slot.assign(pending, pending.size)
-                slot.child.send(pending.call, *pending.segments)
+            if pending.future.done():
+                continue
+            try:
+                attempt = Attempt.of(pending, self.arena)
+            except Unavailable as error:
+                pending.future.set_exception(error)
+                continue
+            slot.assign(attempt, pending.size)
+            slot.child.send(attempt.call)
 
-    def on_message(self, slot: Slot[Pending], message: object) -> None:
+    def on_message(self, slot: Slot[Attempt], message: object) -> None:
         """Handle a message of a process: `Started`, `ResultSlice` or the one that ends its call."""
         match message:
             case Started():
                 slot.mark_ready()
             case ResultSlice(items):
                 if slot.running is not None:
-                    slot.running.items += items
-                slot.renew()
+                    slot.running.items.extend(items)
+                slot.restart_timeout()
                 _shorten_timeout(slot)
                 return
             case _:
@@ -192,7 +221,7 @@ class HelperPool(SlotListener[Pending]):
                 _shorten_timeout(slot)
         self.dispatch()
 
-    def on_lost(self, slot: Slot[Pending], lost: LostTasks[Pending]) -> None:
+    def on_lost(self, slot: Slot[Attempt], lost: LostTasks[Attempt]) -> None:
         """Count the loss of a process, and queue its calls again.
 
         The call that it was working on may have killed it, and is tried once more at most. While no
@@ -200,12 +229,11 @@ class HelperPool(SlotListener[Pending]):
         """
         how = "hung" if lost.was_hung else "lost"
         self._metrics.failures.labels(f"{self.options.name}_{how}").inc()
-        calls = list(lost.waiting)
+        calls = [attempt.pending for attempt in lost.waiting]
         if lost.running is not None:
-            calls.insert(0, lost.running)
-            lost.running.attempts += 1
+            calls.insert(0, lost.running.pending)
+            lost.running.pending.attempts += 1
         for pending in reversed(calls):
-            pending.items.clear()
             if pending.attempts < _ATTEMPTS:
                 self._waiting.appendleft(pending)
             else:
@@ -223,15 +251,17 @@ class HelperPool(SlotListener[Pending]):
 
     def _on_done(self, pending: Pending, _: asyncio.Future[Any]) -> None:
         for slot in self._slots:
-            if slot.running is pending:
+            if slot.running is not None and slot.running.pending is pending:
                 _shorten_timeout(slot)
 
     def _refuse(self, pending: Pending, reason: str) -> None:
         """Fail the request for now."""
-        pending.finish(Unavailable(f"{self.options.refusal}: {reason}.", retry_after=1))
+        if not pending.future.done():
+            refusal = f"{self.options.refusal}: {reason}."
+            pending.future.set_exception(Unavailable(refusal, retry_after=1))
 
 
-def _shorten_timeout(slot: Slot[Pending]) -> None:
+def _shorten_timeout(slot: Slot[Attempt]) -> None:
     """Give a process little more time for a call whose result nobody waits for."""
-    if slot.running is not None and slot.running.future.cancelled():
-        slot.hurry()
+    if slot.running is not None and slot.running.pending.future.cancelled():
+        slot.shorten_timeout()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elmo_serve.errors import ServiceError
-from elmo_serve.workers.process import Parent
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle
-from elmo_serve.workers.slot import Started
+from elmo_serve.processes.arena import BlockName
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.slot import Started
 
 _SLICE_BYTES, _SLICE_ITEMS = 1 << 18, 1_000
 """Bytes and items of a long list in one message.
@@ -23,17 +23,6 @@ messages (`benchmarks.event_loop` at commit 5a1c226a).
 
 class HelperError(Exception):
     """A function failed in a helper process with an unexpected exception; the text is its trace."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
-    """A segment as an argument, and the array that keeps it in use. A function gets its bytes."""
-
-    segment: Segment
-    array: Bytes
-
-    def __reduce__(self) -> tuple[type[SegmentHandle], tuple[int, int]]:
-        return self.segment.__reduce__()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +42,7 @@ class SlicedResult:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The message that gives a process its next function; memory among `arguments` is named."""
+    """The message that gives a process its next function; a `Block` among `arguments` is named."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -85,7 +74,7 @@ def work(parent: Parent, prepare: Callable[[], None]) -> None:
 def _answer(parent: Parent, call: Call) -> None:
     """Run a function and send its result."""
     arguments = [
-        parent.memory(each) if isinstance(each, SegmentHandle) else each for each in call.arguments
+        parent.memory(each) if isinstance(each, BlockName) else each for each in call.arguments
     ]
     result = call.function(*arguments)
     if isinstance(result, SlicedResult):

@@ -14,8 +14,8 @@ import orjson
 
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
+from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
-from elmo_serve.workers.watchdog import Timeouts
 
 _UNUSED: Final = ("scipy", "sklearn")
 """Libraries that NLTK imports where they are installed, for parts that no tokenizer uses. Without

@@ -10,11 +10,11 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import Memory, runs
+from elmo_serve.http.helpers.process import runs
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.workers.shared_memory import Bytes, Vectors, view
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.processes.arena import Bytes, Vectors, view
+from elmo_serve.processes.watchdog import Timeouts
 
 _NUMBERS_HERE: Final = 1 << 12
 """Numbers of an answer that the server writes itself, in 0.06 ms of the event loop. To give them to
@@ -79,21 +79,19 @@ async def _write_part(
 ) -> memoryview:
     numbers = sum(math.prod(v.shape) for v in vectors)
     brackets = sum(2 * math.prod(v.shape[:-1]) + _OBJECT_BYTES for v in vectors)
-    target, array = pool.segments.acquire(numbers * _NUMBER_BYTES + 2 * brackets)
-    read = {v.segment.id: Memory(v.segment, v.array) for v in vectors}
-    number = {segment_id: number for number, segment_id in enumerate(read)}
-    sources = [(number[v.segment.id], v.offset, v.shape, v.dtype) for v in vectors]
-    written = Memory(target, array)
-    size: int = await pool.run(
-        _write, first, sources, written, *read.values(), size=numbers * _ITEM_BYTES
-    )
-    return array[:size].data
+    blocks = {v.block.start: v.block for v in vectors}
+    number = {start: number for number, start in enumerate(blocks)}
+    sources = [(number[v.block.start], v.offset, v.shape, v.dtype) for v in vectors]
+    size, output = numbers * _ITEM_BYTES, numbers * _NUMBER_BYTES + 2 * brackets
+    arguments = first, sources, *blocks.values()
+    text: memoryview = await pool.run(_write, *arguments, size=size, output=output)
+    return text
 
 
 def _write(
+    target: Bytes,
     first: int | None,
     sources: Sequence[tuple[int, int, tuple[int, ...], str]],
-    target: Bytes,
     *memory: Bytes,
 ) -> int:
     """Write vectors to `target` as JSON, with commas between sentences; return its size in bytes.

@@ -15,9 +15,9 @@ from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
+from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.in_process import HelpersHere
 
 MODEL = ModelInfo("small", "1", "none", 3, 4, 0, "float32")
@@ -32,7 +32,7 @@ LIMITS = {
 @pytest.fixture
 def server() -> Server:
     found = assemble(Settings.model_validate(LIMITS))
-    found.helpers = Helpers.of(SharedMemoryPool(), found.metrics, 1, HelpersHere)
+    found.helpers = Helpers.of(Arena(), found.metrics, 1, HelpersHere)
     return found
 
 

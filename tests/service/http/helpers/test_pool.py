@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,12 +14,12 @@ import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import Call, HelperError, Memory, ResultSlice, SlicedResult
+from elmo_serve.http.helpers.process import Call, HelperError, ResultSlice, SlicedResult
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.process import ChildProcess
-from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
-from elmo_serve.workers.slot import Started
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.processes.arena import Arena, Bytes
+from elmo_serve.processes.child import ChildProcess
+from elmo_serve.processes.slot import REAP_SECONDS, Started
+from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
 
 
@@ -35,9 +36,15 @@ def spell(word: str) -> SlicedResult:
     return SlicedResult(Word(len(word), list(word)))
 
 
-def letters_of(memory: Bytes, size: int) -> str:
+def letters_of(memory: Bytes) -> str:
     """Return the text that lies in shared memory."""
-    return memory.tobytes()[:size].decode()
+    return memory.tobytes().decode()
+
+
+def write(target: Bytes, word: str) -> int:
+    """Write a word to shared memory."""
+    target[: len(word)] = list(word.encode())
+    return len(word)
 
 
 def refuse(detail: str) -> None:
@@ -66,7 +73,7 @@ WORDS = PoolOptions(
 
 @asynccontextmanager
 async def pool(count: int = 2) -> AsyncIterator[HelperPool]:
-    found = HelperPool(WORDS, SharedMemoryPool(), Metrics(), count=count)
+    found = HelperPool(WORDS, Arena(), Metrics(), count=count)
     found.start()
     try:
         yield found
@@ -78,20 +85,21 @@ class FakeProcess(ChildProcess):
     """A process that does only what a test makes it do."""
 
     def __init__(self) -> None:
-        self.tasks: list[Any] = []
-        self.is_killed = self.is_started = False
+        self.tasks: list[Any] = []  # the first argument of each call
+        self.is_killed = self.is_started = self.is_stuck = False
 
     def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
         self.is_started = True
         self.say, self.end = on_message, on_exit
 
-    def send(self, message: object, *_: object) -> None:
+    def send(self, message: object) -> None:
         assert isinstance(message, Call)
         self.tasks.append(message.arguments[0])
 
     def kill(self) -> None:
         self.is_killed = True
-        self.end("was killed by SIGKILL")
+        if not self.is_stuck:
+            self.end("was killed by SIGKILL")
 
 
 class Bench:
@@ -101,7 +109,7 @@ class Bench:
         self.metrics, self.clock = Metrics(), FakeClock()
         self.processes: list[FakeProcess] = []
         self.pool = HelperPool(
-            WORDS, SharedMemoryPool(), self.metrics, self.clock, count=count, make=self._make
+            WORDS, Arena(), self.metrics, self.clock, count=count, make=self._make
         )
         self.pool.start()
 
@@ -141,13 +149,15 @@ async def test_every_call_gets_its_own_result_whole() -> None:
     words = [chr(65 + n) * (n * 300 + 1) for n in range(20)]
     async with pool() as helpers:
         spelt = [helpers.run(spell, word, size=1) for word in words]
-        segment, array = helpers.segments.acquire(5)
-        array[:5] = list(b"words")
-        read = helpers.run(letters_of, Memory(segment, array), 5, size=5)
-        del array
+        block = helpers.arena.acquire(5)
+        block.array[:] = list(b"words")
+        read = helpers.run(letters_of, block, size=5)
+        del block
+        written = helpers.run(write, "letters", size=7, output=100)
 
         assert await asyncio.gather(*spelt) == [Word(len(w), list(w)) for w in words]
         assert await read == "words"
+        assert bytes(await written) == b"letters"
 
 
 async def test_a_refusal_of_a_function_reaches_its_caller_and_the_process_goes_on() -> None:
@@ -187,7 +197,7 @@ async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None
         return made[-1]
 
     lazy = replace(WORDS, is_lazy=True)
-    helpers = HelperPool(lazy, SharedMemoryPool(), Metrics(), FakeClock(), make=make)
+    helpers = HelperPool(lazy, Arena(), Metrics(), FakeClock(), make=make)
     helpers.start()
     assert not made[0].is_started
     helpers.run(spell, "first", size=1)
@@ -244,6 +254,41 @@ async def test_a_process_that_hangs_does_not_hold_up_the_others() -> None:
 
         assert len(hanging.tasks) == 2
         assert [each.done() for each in pending].count(True) == 10
+
+
+async def test_what_a_stuck_process_may_write_to_is_given_to_nobody_until_it_has_ended() -> None:
+    """SIGKILL does not end a process that waits in the kernel: it may write to its block later."""
+    with bench() as b:
+        stuck, arena = b.process, b.pool.arena
+        stuck.is_stuck = True
+        written = b.pool.run(write, "word", size=1, output=100)
+        place = stuck.tasks[0].start
+        stuck.tasks.clear()
+        b.clock.advance(WORDS.timeouts.first_batch)
+        assert stuck.is_killed
+        b.clock.advance(REAP_SECONDS)
+        b.process.say(Started())
+        (again,) = b.process.tasks
+        again.array[:4] = list(b"word")
+        b.process.say(4)
+
+        assert bytes(await written) == b"word"
+        assert again.start != place
+        assert arena.acquire(100).start != place
+        stuck.end("was killed by SIGKILL")
+        gc.collect()
+        assert arena.acquire(100).start == place
+
+
+async def test_a_call_without_memory_for_its_result_is_refused() -> None:
+    with bench() as b:
+        too_large = b.pool.run(write, "word", size=1, output=2 * b.pool.arena.size)
+        sound = b.run("ab")
+        b.process.say(2)
+
+        with pytest.raises(Unavailable, match="shared memory"):
+            too_large.result()
+        assert sound.result() == 2
 
 
 async def test_an_abandoned_task_is_not_begun() -> None:

@@ -17,8 +17,8 @@ from elmo_serve.http.helpers.text import (
     split_texts,
 )
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.arena import Arena
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.processes import children
 
 
@@ -80,7 +80,7 @@ TASK = Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT)
 
 @asynccontextmanager
 async def pool() -> AsyncIterator[HelperPool]:
-    found = HelperPool(SPLITTING, SharedMemoryPool(), Metrics())
+    found = HelperPool(SPLITTING, Arena(), Metrics())
     try:
         yield found
     finally:

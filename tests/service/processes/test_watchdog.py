@@ -5,7 +5,7 @@ import contextvars
 
 import pytest
 
-from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, LatencyEstimate, Timeouts, Watchdog
+from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, LatencyEstimate, Timeouts, Watchdog
 from tests.support.clock import FakeClock
 
 TIMEOUTS = Timeouts(first_batch=60, batch=5)

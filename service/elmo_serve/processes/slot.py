@@ -1,7 +1,4 @@
-"""A slot for one child process: it is started, watched, killed when it hangs, and replaced.
-
-The slot also keeps the size that a task may have: a batch that ran out of memory makes it smaller.
-"""
+"""A slot for one child process: it is started, watched, killed when it hangs, and replaced."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.watchdog import (
+from elmo_serve.processes.batch_budget import BatchBudget
+from elmo_serve.processes.watchdog import (
     EVENT_LOOP_CLOCK,
     Clock,
     LatencyEstimate,
@@ -22,7 +19,7 @@ from elmo_serve.workers.watchdog import (
     Watchdog,
 )
 
-_log = logging.getLogger("elmo_serve.workers")
+_log = logging.getLogger("elmo_serve.processes")
 
 FIRST_DELAY = 0.1
 """Seconds from the loss of a child to the start of the next; doubled with every loss in a row."""
@@ -48,15 +45,6 @@ SIGKILL does not end a process that waits inside a driver (state D) before that 
 value is a longer outage, a smaller one starts the next child on a device that is still taken.
 """
 
-_PROBATION_TASKS = 32
-"""Large tasks without a failure before a larger one is tried.
-
-A larger value grows back later, a smaller one runs out of memory more often.
-"""
-
-_GROWTH = 8
-"""The budget grows by one part in so many at a time."""
-
 State = Literal["loading", "ready", "down"]
 
 TaskT = TypeVar("TaskT")
@@ -76,8 +64,8 @@ class Child(Protocol):
         Both are called on the event loop, and nothing after `on_exit`.
         """
 
-    def send(self, message: Any, /, *segments: Segment) -> None:
-        """Queue a message that names these segments, behind those sent before."""
+    def send(self, message: Any, /) -> None:
+        """Queue a message behind those sent before."""
 
     def kill(self) -> None:
         """Send it SIGKILL; `on_exit` follows once it has ended, which may be never."""
@@ -138,38 +126,6 @@ class SlotSpec:
     largest_size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     given_up_delay: float = LONGEST_DELAY
-
-
-class BatchBudget:
-    """The size that a task may have, at most `largest`; smaller after one ran out of memory."""
-
-    def __init__(self, largest: int) -> None:
-        self.size = largest
-        self._largest = largest
-        self._large_tasks = 0  # in a row, without a failure
-
-    def shrink(self, failed_size: int) -> None:
-        """Allow half of a task that ran out of memory.
-
-        Not half of the budget: a task that was cut before the last halving tells nothing new.
-        """
-        self.size = max(1, min(self.size, failed_size // 2))
-        self._large_tasks = 0
-
-    def limit(self, size: int) -> None:
-        """Allow at most so much for now, as if a larger task had run out of memory."""
-        if size < self.size:
-            self.size = size
-            self._large_tasks = 0
-
-    def grow(self, size: int) -> None:
-        """Count a task that had enough memory; after many large ones allow a little more."""
-        if self.size == self._largest or 2 * size <= self.size:
-            return
-        self._large_tasks += 1
-        if self._large_tasks >= _PROBATION_TASKS:
-            self._large_tasks = 0
-            self.size = min(self._largest, self.size + self.size // _GROWTH + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -315,7 +271,7 @@ class Slot(Generic[TaskT]):
             self._tasks.append(added)
         if self._tasks[0] is added:
             self._began, self._pause = now, 0.0
-            self.renew()
+            self.restart_timeout()
 
     def finish(self, task: TaskT | None = None) -> TaskT:
         """Note that the first task, or `task`, is done, and return it.
@@ -331,10 +287,10 @@ class Slot(Generic[TaskT]):
         if 2 * done.size >= max(1, self.budget):
             self.full_pace = self.seconds / done.size
         self._latency.learn(done.size, self.seconds)
-        self.renew()
+        self.restart_timeout()
         return done.task
 
-    def fit_budget(self, size: int, *, was_memory_short: bool) -> bool:
+    def adjust_budget(self, size: int, *, was_memory_short: bool) -> bool:
         """Learn the budget from a task of this size; return whether the budget has changed."""
         before = self.budget
         if was_memory_short:
@@ -343,14 +299,14 @@ class Slot(Generic[TaskT]):
             self._budget.grow(size)
         return self.budget != before
 
-    def renew(self) -> None:
+    def restart_timeout(self) -> None:
         """Give the task that runs its full time from now on."""
         if self._tasks:
             self._watchdog.wait(self._latency.timeout(self._tasks[0].size, self._tasks[0].steps))
         else:
             self._watchdog.cancel()
 
-    def hurry(self) -> None:
+    def shorten_timeout(self) -> None:
         """Give the task that runs the shortest timeout of a task from now on."""
         self._watchdog.wait(self._spec.timeouts.batch)
 

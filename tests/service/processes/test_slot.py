@@ -12,18 +12,16 @@ from typing import Any, cast
 
 import pytest
 
-from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.slot import (
+from elmo_serve.processes.slot import (
     LONGEST_DELAY,
     MAX_FAILED_STARTS,
     REAP_SECONDS,
     RECOVERED_SECONDS,
-    BatchBudget,
     LostTasks,
     Slot,
     SlotSpec,
 )
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
 
 TIMEOUTS = Timeouts(load=100, first_batch=50, batch=5)
@@ -42,7 +40,7 @@ class FakeChild:
         self.is_started = True
         self.say, self.end = on_message, on_exit
 
-    def send(self, message: Any, /, *segments: Segment) -> None:
+    def send(self, message: Any, /) -> None:
         raise AssertionError("a slot sends nothing by itself")
 
     def kill(self) -> None:
@@ -313,7 +311,7 @@ def test_progress_renews_the_time_of_a_task() -> None:
     bench.slot.assign("long", 1)
     for _ in range(10):
         bench.clock.advance(TIMEOUTS.first_batch - 1)
-        bench.slot.renew()
+        bench.slot.restart_timeout()
 
     assert bench.losses == []
 
@@ -425,59 +423,3 @@ def test_a_task_without_size_is_no_measure() -> None:
     bench.run(seconds=1.0, size=0)
 
     assert bench.slot.full_pace == 0
-
-
-def test_half_of_a_failed_batch_is_allowed() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(800)
-
-    assert budget.size == 400
-
-
-def test_a_failed_batch_that_was_cut_earlier_tells_nothing_new() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(400)
-    budget.shrink(1_000)
-
-    assert budget.size == 200
-
-
-def test_a_batch_of_one_token_stays_possible() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(1)
-
-    assert budget.size == 1
-
-
-def test_it_grows_back_to_the_largest_after_many_large_batches() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(200)
-    for _ in range(31):
-        budget.grow(100)
-    assert budget.size == 100
-    budget.grow(100)
-    assert budget.size == 113
-    for _ in range(32 * 40):
-        budget.grow(budget.size)
-
-    assert budget.size == 1_000
-
-
-def test_small_batches_prove_nothing() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(200)
-    for _ in range(1_000):
-        budget.grow(50)
-
-    assert budget.size == 100
-
-
-def test_a_failure_starts_the_probation_again() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(200)
-    for _ in range(31):
-        budget.grow(100)
-    budget.shrink(200)
-    budget.grow(100)
-
-    assert budget.size == 100

@@ -1,0 +1,1 @@
+"""Child processes: spawned, watched, replaced; messages and shared memory. Knows no HTTP."""
