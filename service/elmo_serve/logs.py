@@ -29,7 +29,7 @@ def configure(level: str, form: str) -> None:
     """Log to stderr, from `level` up ("debug", "info", "warning", "error"), as "text" or "json".
 
     A second call replaces the handler of the first. Child processes log likewise: see `_child_main`
-    of `workers.process`. Raises ValueError for another level or form.
+    of `processes.child`. Raises ValueError for another level or form.
     """
     if form not in _FORMATTERS:
         raise ValueError(f"log format {form!r} is none of {', '.join(_FORMATTERS)}")
