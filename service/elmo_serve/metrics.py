@@ -164,7 +164,7 @@ class Metrics:
         )
         self.shared_memory_bytes = self._gauge(
             "elmo_shared_memory_bytes",
-            "Bytes of shared memory: large bodies, results and free segments.",
+            "Bytes of shared memory: large bodies, results and pages kept for reuse.",
         )
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,7 +18,9 @@ from elmo_serve.workers.messages import Batch, Drop
 from tests.support.engines import (
     ALL,
     MIX,
+    MODEL,
     TOP,
+    Bench,
     bench,
     check,
     made_of,
@@ -422,20 +423,20 @@ async def test_a_sentence_without_device_memory_is_answered_503() -> None:
 
 
 @contextmanager
-def no_descriptors() -> Iterator[None]:
-    """Let this process open no further file: shared memory needs one for each new segment."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+def full_arena(b: Bench) -> Iterator[None]:
+    """Let the arena have no free extent."""
+    arena = b.engine._dispatchers[MODEL]._arena
+    free, arena._free = arena._free, []
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        arena._free = free
 
 
 @in_virtual_time
 async def test_a_batch_without_shared_memory_is_answered_503_and_the_worker_stays() -> None:
     async with bench(budget=24) as b:
-        with no_descriptors():
+        with full_arena(b):
             tasks = [b.ask([sentence]) for sentence in same_length("a", 5)]
             await turns()
         found = await asyncio.gather(*tasks, return_exceptions=True)
@@ -452,7 +453,7 @@ async def test_a_shortage_of_shared_memory_is_logged_once_for_each_batch(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with bench() as b:
-        with no_descriptors():
+        with full_arena(b):
             await asyncio.gather(*(b.ask([[word]]) for word in "abc"), return_exceptions=True)
 
     errors = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
@@ -465,7 +466,7 @@ async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch()
         first = b.ask([["a"] * 6])
         await turns()
         second = b.ask([["b"] * 6])
-        with no_descriptors():
+        with full_arena(b):
             await turns()
             b.workers[0].finish()
             await turns()
