@@ -21,13 +21,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker lint docs sbom constraints clean
+.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker test-old-pythons lint docs sbom constraints clean
 
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
 	@echo 'make test-long    the installation of the README, schemathesis, generated clients, ...'
 	@echo 'make test-avx2    the tests of numbers with the instructions of older processors alone'
+	@echo 'make test-old-pythons  client/elmo_client_py36.py under Python 3.6 and 3.7, of pyenv or the system'
 	@echo 'make coverage     make test with branch coverage, of its child processes as well'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
@@ -81,6 +82,19 @@ test-scale: $(VENV)/.installed-scale
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not scale" tests/docker
+
+# The last NumPy of each: 1.19.5 and 1.21.6.
+test-old-pythons: $(VENV)/.installed-dev
+	@for version in 3.6 3.7; do \
+	  python=$$(ls $(HOME)/.pyenv/versions/$$version.*/bin/python 2>/dev/null | tail -1); \
+	  python=$${python:-$$(command -v python$$version)}; \
+	  if [ -z "$$python" ]; then echo "there is no Python $$version: elmo_client_py36.py is not tested under it"; continue; fi; \
+	  old=build/old-pythons/$$version; \
+	  [ -e $$old/.installed ] || { $$python -m venv $$old && \
+	    $$old/bin/python -m pip install --quiet --disable-pip-version-check numpy && touch $$old/.installed; } || exit 1; \
+	  $$old/bin/python -c 'import sys, numpy; print("Python %s, NumPy %s" % (sys.version.split()[0], numpy.__version__))'; \
+	  OLD_PYTHON=$$PWD/$$old/bin/python $(BIN)/python -m pytest -q tests/client/test_elmo_client_py36.py || exit 1; \
+	done
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

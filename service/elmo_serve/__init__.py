@@ -1,20 +1,22 @@
 """ELMo vectors over HTTP.
 
-`from elmo_serve import ElmoEmbedder` gives AllenNLP's class, remote or in this process. It is
-imported at its first use: `import elmo_serve` loads neither torch nor an HTTP client.
+`from elmo_serve import Elmo, ElmoEmbedder, batch_to_ids` gives AllenNLP's classes: `ElmoEmbedder`
+remote or in this process, the others in this process. They are imported at their first use: `import
+elmo_serve` loads neither torch nor an HTTP client.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from elmo_model.elmo import Elmo, batch_to_ids
     from elmo_serve.elmo_embedder import ElmoEmbedder
 
-__all__ = ["ElmoEmbedder"]
+__all__ = ["Elmo", "ElmoEmbedder", "batch_to_ids"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ElmoEmbedder":
-        from elmo_serve.elmo_embedder import ElmoEmbedder  # noqa: PLC0415 - loaded at first use
-
-        return ElmoEmbedder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "elmo_serve.elmo_embedder" if name == "ElmoEmbedder" else "elmo_model.elmo"
+    return getattr(import_module(home), name)

@@ -36,6 +36,8 @@ from elmo_serve.output import select
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from elmo_serve.files.vectors import Source
     from elmo_serve.models.cache import OnProgress
     from elmo_serve.models.opening import InProcess
@@ -76,13 +78,15 @@ class ElmoEmbedder(SentenceEmbedder):
         server responds within 5 seconds.
         """
         source = str(options_file)
+        self._device = "cpu"
         self._backend: _Remote | _InProcess
         if not source.startswith(("http://", "https://")):
             if _HOST_AND_PORT.fullmatch(source):
                 raise CannotSend(f"{source}: the URL of a server begins with http:// or https://")
             if model is not None:
                 raise CannotSend(f"model={model!r} chooses a model of a server; {source} is none")
-            self._backend = _InProcess(_open(source, weight_file, cuda_device), stateful)
+            self._device = _device(cuda_device)
+            self._backend = _InProcess(_open(source, weight_file, self._device), stateful)
             return
         if weight_file is not None:
             raise CannotSend(
@@ -102,6 +106,23 @@ class ElmoEmbedder(SentenceEmbedder):
         for number, sentence in enumerate(sentences):
             check_sentence(sentence, f"sentence {number}")
         return self._backend.embed_batch(sentences) if sentences else []
+
+    def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """Return the vectors of some sentences, padded with zeros, as AllenNLP 0.9 did.
+
+        The vectors are (batch, L + 1, longest, 2P), the mask is (batch, longest), int64; both lie
+        on the device of `cuda_device`.
+        """
+        import torch  # noqa: PLC0415 - heavy
+        from torch.nn.utils.rnn import pad_sequence  # noqa: PLC0415
+
+        arrays = self.embed_batch(batch)
+        if not arrays:
+            raise CannotSend("there is no sentence, expected one or more")
+        vectors = pad_sequence([torch.from_numpy(each).transpose(0, 1) for each in arrays], True)
+        longest = torch.tensor([each.shape[1] for each in arrays])[:, None]
+        mask = (torch.arange(vectors.shape[1]) < longest).long()
+        return vectors.transpose(1, 2).contiguous().to(self._device), mask.to(self._device)
 
     def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
         return self._backend.embed_texts(texts, tokenizer)
@@ -198,14 +219,17 @@ class _InProcess:
         """Do nothing: the network is freed with this object."""
 
 
-def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InProcess:
+def _device(cuda_device: int) -> str:
+    if not isinstance(cuda_device, int):
+        raise CannotSend(f"cuda_device is {cuda_device!r}; expected a number, -1 for the CPU")
+    return f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
+
+
+def _open(model: str, weight_file: str | Path | None, device: str) -> InProcess:
     # torch
     from elmo_model.checkpoints import load_pair  # noqa: PLC0415
     from elmo_serve.models.opening import open_network  # noqa: PLC0415
 
-    if not isinstance(cuda_device, int):
-        raise CannotSend(f"cuda_device is {cuda_device!r}; expected a number, -1 for the CPU")
-    device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is not None:
         if not isinstance(weight_file, str | Path):
             raise CannotSend(f"weight_file is {weight_file!r}; expected the path of the weights")

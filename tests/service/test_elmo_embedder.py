@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from elmo_client import CannotSend, InvalidRequest, TokenWarning, Unreachable
 from elmo_model.checkpoints import CheckpointError
@@ -88,6 +89,19 @@ def test_vectors_are_allennlps_from_zero_state(embedder: ElmoEmbedder) -> None:
     for member, vectors in zip(members, embedder.embed_batch(sentences), strict=True):
         answer = expected[f"b0_s{member}_full"][:, 1:-1]
         np.testing.assert_allclose(vectors, answer, rtol=0, atol=5e-5)
+
+
+def test_a_batch_is_padded_as_by_allennlp(embedder: ElmoEmbedder) -> None:
+    vectors, mask = embedder.batch_to_embeddings(SENTENCES)
+
+    assert vectors.shape == (4, 3, 4, 32) and mask.dtype == torch.int64
+    assert mask.tolist() == [[1] * 4, [0] * 4, [1, 0, 0, 0], [1] * 4]
+    for padded, array in zip(vectors.numpy(), embedder.embed_batch(SENTENCES), strict=True):
+        length = array.shape[1]
+        np.testing.assert_allclose(padded[:, :length], array, rtol=0, atol=1e-5)
+        assert not padded[:, length:].any()
+    with pytest.raises(CannotSend):
+        embedder.batch_to_embeddings([])
 
 
 def test_a_sentence_always_answers_the_same(embedder: ElmoEmbedder) -> None:

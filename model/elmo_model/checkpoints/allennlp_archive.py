@@ -29,8 +29,9 @@ _CONFIGS = ("config.json", "model_params.json")
 _MAX_JSON = 16 << 20  # bytes
 _EMBEDDER_TYPE = "elmo_token_embedder"  # how the types of AllenNLP's embedders begin
 _TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
-_EMBEDDER = "_elmo_lstm._token_embedder."
-_STACKS = "_elmo_lstm._elmo_lstm."
+_BILM = "_elmo_lstm."
+_EMBEDDER = "_token_embedder."
+_STACKS = "_elmo_lstm."
 # AllenNLP always has both projections; bilm-tf leaves them out where sizes are equal.
 _PROJECTIONS = ("CNN_proj/W_proj", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0")
 _GENERIC_NAMES = ("model", "weights", "best")  # file names that do not name the model
@@ -59,12 +60,13 @@ def read(path: Path) -> Checkpoint:
     origin = described.label if described else "the other tensors"
     if described is None:
         notes = (f"{arrays.label}: holds no options file; {options.ASSUMED}",)
-        described = options.of_shapes(arrays, _names(prefix))
+        described = options.of_shapes(arrays, _names(prefix + _BILM))
     config = options.config_of(described, _PROJECTIONS)
     assert config.char_cnn is not None, "options with characters"
     alphabet = Utf8Alphabet(config.char_cnn.max_characters)
-    stored = _stored(prefix, config, config.char_cnn)
-    parts = (prefix + _EMBEDDER, prefix + _STACKS)
+    bilm = prefix + _BILM
+    stored = stored_arrays(bilm, config, config.char_cnn)
+    parts = (bilm + _EMBEDDER, bilm + _STACKS)
     others = [each for each in arrays.shapes if not each.startswith(parts)]
     tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=others)
     has_norm = bool(training.get("do_layer_norm", False))
@@ -75,7 +77,7 @@ def read(path: Path) -> Checkpoint:
 def _names(prefix: str) -> options.Names:
     embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
     return options.Names(
-        table=prefix + _TABLE,
+        table=f"{embedder}_char_embedding_weights",
         convolution=f"{embedder}char_conv_{{}}.weight",
         highway=f"{embedder}_highways._layers.{{}}.weight",
         projection=f"{embedder}_projection.weight",
@@ -84,10 +86,13 @@ def _names(prefix: str) -> options.Names:
     )
 
 
-def _stored(prefix: str, config: ElmoConfig, cnn: CharCNNConfig) -> Iterator[layout.StoredArray]:
-    """Yield all tensors of AllenNLP's biLM."""
+def stored_arrays(
+    prefix: str, config: ElmoConfig, cnn: CharCNNConfig
+) -> Iterator[layout.StoredArray]:
+    """Yield all tensors of AllenNLP's biLM, whose names begin with `prefix`."""
     embedder, ours = prefix + _EMBEDDER, "token_embedder.char_cnn"
-    yield layout.StoredArray(prefix + _TABLE, (f"{ours}.characters",), layout.PLAIN)
+    table = f"{embedder}_char_embedding_weights"
+    yield layout.StoredArray(table, (f"{ours}.characters",), layout.PLAIN)
     yield from char_cnn_entries(
         cnn, f"{embedder}char_conv_{{}}", f"{embedder}_highways._layers.{{}}"
     )

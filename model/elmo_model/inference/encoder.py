@@ -143,7 +143,7 @@ class Encoder:
         keep their two boundary tokens. The vectors are written to `layers` (L + 1, N, 2P) where it
         is given. Raises ValueError for a sentence that is a string: its letters are no tokens.
         """
-        _refuse_texts(sentences)
+        refuse_texts(sentences)
         with torch.inference_mode():
             if bounded:
                 (words, parts), lengths = self._with_boundaries(sentences)
@@ -182,7 +182,7 @@ class Encoder:
         As `ElmoNetwork.forward`: row r of the state is for the r-th sentence given; without a state
         every sentence has the start state. Raises ValueError for a sentence that is a string.
         """
-        _refuse_texts(sentences)
+        refuse_texts(sentences)
         with torch.inference_mode():
             (words, parts), lengths = self._with_boundaries(sentences)
             before = self.start.repeat(len(lengths)) if state is None else state
@@ -212,7 +212,7 @@ class Encoder:
         return self.words.encode(words), [len(sentence) + 2 for sentence in sentences]
 
 
-def _refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
+def refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
     """Raise ValueError for a sentence that is a string, whose items would be its letters."""
     for number, sentence in enumerate(sentences):
         if isinstance(sentence, str):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-_EPSILON = 1e-13  # AllenNLP's; bilm-tf has 1e-12
+EPSILON = 1e-13  # AllenNLP's; bilm-tf has 1e-12
 
 
 def mix(layers: Tensor, weights: Tensor, gamma: float | Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def layer_norm(layers: Tensor) -> Tensor:
     mean = layers.mean(dim=(1, 2), keepdim=True)
     centred = layers - mean
     variance = centred.square().mean(dim=(1, 2), keepdim=True)
-    return centred / torch.sqrt(variance + _EPSILON)
+    return centred / torch.sqrt(variance + EPSILON)
 
 
 class ScalarMix(nn.Module):
