@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.neighbours.centre import Centre
+from elmo_model.inference.centre import Centre
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.store import open_index

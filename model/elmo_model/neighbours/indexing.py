@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_model.files.locks import only_writer
+from elmo_model.inference.centre import centre_of
 from elmo_model.inference.closeness import Network
-from elmo_model.neighbours.centre import centre_of
 from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
 from elmo_model.neighbours.writer import IndexWriter, PartWriter, refuse_foreign

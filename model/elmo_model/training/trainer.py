@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from elmo_model.inference.stability import BAR, largest_change
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.progress import Display, display
-from elmo_model.tasks.evaluation.stability import BAR, largest_change
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError, counted
-from elmo_model.neighbours import centre
+from elmo_model.inference import centre
 from elmo_model.text.files import numbered_lines
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.sender import Request

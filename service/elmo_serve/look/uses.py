@@ -17,7 +17,7 @@ from rich.text import Text
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError
-from elmo_model.neighbours.centre import centre_of, cosines
+from elmo_model.inference.centre import centre_of, cosines
 from elmo_serve.look import svg
 from elmo_serve.models.opening import InProcess
 from elmo_serve.output import select

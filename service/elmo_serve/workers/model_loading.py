@@ -13,10 +13,10 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference import row_buckets
+from elmo_model.inference.centre import centre_of
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
-from elmo_model.neighbours.centre import centre_of
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.files import TextError
 from elmo_model.word_vectors.formats import WordVectorsError

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.inference.centre import Centre
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
-from elmo_model.neighbours.centre import Centre
 from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import NAMED

@@ -12,8 +12,7 @@ from torch import Tensor
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import describe_model, find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.tasks.evaluation.score import table
-from elmo_model.tasks.evaluation.senses import senses
+from elmo_model.tasks.evaluate import senses, table
 from elmo_model.tasks.features import encode_by, features_of
 
 ROOT = Path(__file__).parents[3]
@@ -55,9 +54,7 @@ def cosines(elmo: ElmoNetwork, word: str) -> tuple[list[Tensor], list[Tensor]]:
 
 
 @pytest.mark.parametrize("word", SENSES)
-def test_a_word_is_nearer_to_its_own_sense_in_the_top_layer(
-    english: ElmoNetwork, word: str
-) -> None:
+def test_a_word_is_nearer_to_its_own_sense_in_the_top_layer(english: ElmoNetwork, word: str) -> None:
     same, other = cosines(english, word)
     assert min(float(pair[2]) for pair in same) > max(float(pair[2]) for pair in other) + 0.02
     assert all(float(pair[0]) == pytest.approx(1, abs=1e-6) for pair in same + other)

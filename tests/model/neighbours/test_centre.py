@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.inference.centre import centre_of, sentences
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.neighbours.centre import centre_of, sentences
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses
+from elmo_model.tasks.evaluate import SENTENCES, read_uses
 
 CARD = Path(__file__).parents[3] / "model/elmo_model/models/english.md"
 

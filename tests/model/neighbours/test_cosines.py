@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.centre import cosines
+from elmo_model.inference.centre import cosines
 
 
 def test_each_layer_and_the_mean_of_the_layers_have_a_cosine() -> None:

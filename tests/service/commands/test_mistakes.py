@@ -29,11 +29,7 @@ READS: dict[str, list[Arguments]] = {
         lambda file, out: [__file__, out / "v.npz", "--top", "--model", file],
         lambda file, out: [__file__, file / "deeper.npz", "--top", "--model", SMALL],
     ],
-    "evaluate": [
-        lambda file, _: [file, "--senses"],
-        lambda file, _: [SMALL, "--wic", file],
-        lambda file, _: [SMALL, "--pos-train", file, "--pos-test", file],
-    ],
+    "evaluate": [lambda file, _: [file, "--senses"]],
     "fit": [
         lambda file, out: ["t", *_WHAT, "--train", file, "--out", out, "--model", SMALL],
         lambda file, out: ["t", *_WHAT, "--train", __file__, "--out", out, "--model", file],
@@ -104,7 +100,7 @@ def test_a_wrong_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["evaluate", "fit", "look", "perplexity", "score"])
 def test_a_device_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
-    given = {**READS, "evaluate": [lambda file, _: [SMALL, "--wic", file]]}[name][0]
+    given = READS[name][0]
     file = tmp_path / "given"
     file.write_text("a b\n")
 

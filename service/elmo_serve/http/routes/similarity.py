@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_model.neighbours.centre import cosines
+from elmo_model.inference.centre import cosines
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented

@@ -6,8 +6,8 @@ import httpx
 import numpy as np
 
 from elmo_model import checkpoints
+from elmo_model.inference.centre import centre_of
 from elmo_model.inference.encoder import Encoder
-from elmo_model.neighbours.centre import centre_of
 from elmo_serve.settings import Settings
 from tests.support.servers import SMALL
 

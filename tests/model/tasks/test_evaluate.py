@@ -1,21 +1,30 @@
-"""Word senses: the built-in sentences and tables of homographs."""
+"""`elmo evaluate`: the senses of built-in sentences, the stability of built-in texts, tables."""
 
+import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.tasks.evaluation.score import table
-from elmo_model.tasks.evaluation.senses import SENTENCES, homographs, read_uses, senses, separation
+from elmo_model.tasks.evaluate import (
+    SENTENCES,
+    EvaluateOptions,
+    Score,
+    evaluate,
+    percent,
+    read_uses,
+    senses,
+    separation,
+    table,
+)
 from elmo_model.tasks.examples import FitError
-from elmo_model.tasks.features import FeaturesOf, encode_by, features_of
+from elmo_model.tasks.features import encode_by, features_of
 from tests.support.command_line import elmo
-from tests.support.evaluation_sets import uses, written
+from tests.support.steps import Steps
 
 
 def test_the_set_is_30_words_of_two_senses_with_two_sentences_each() -> None:
@@ -44,39 +53,38 @@ def test_the_token_layer_sees_no_context_and_misses_all() -> None:
     assert f"missed by layer 2: {', '.join(score.misses[2])}" in table([score])
 
 
-def test_the_command_scores_without_a_file() -> None:
-    result = elmo("evaluate", "random-small", "--senses", "--device", "cpu")
-    assert result.exit_code == 0, result.output
-    assert "senses of ordinary words" in result.stdout
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ({}, {"senses of ordinary words", "one word, repeated"}),
+        ({"senses": True}, {"senses of ordinary words"}),
+        ({"stability": True}, {"one word, repeated"}),
+    ],
+)
+def test_both_are_measured_unless_one_is_named(given: dict[str, bool], parts: set[str]) -> None:
+    steps = Steps()
+    options = EvaluateOptions("random-small", limit=1, **given)  # type: ignore[arg-type]
+
+    text = evaluate(options, steps)
+
+    every = {"senses of ordinary words", "one word, repeated"}
+    assert {part for part in every if part in text} == parts
+    assert steps.told[0] == ("Reading random-small", 0, 0)
 
 
-def test_senses_that_depend_on_a_neighbour_need_a_layer_with_context(
-    tmp_path: Path, computed: FeaturesOf
-) -> None:
-    generator = np.random.default_rng(1)
+def test_the_command_prints_json() -> None:
+    result = elmo("evaluate", "random-small", "--limit", 1, "--device", "cpu", "--json")
 
-    def rows(count: int) -> list[tuple[str, str, int, str]]:
-        made = []
-        for number in range(count):
-            sense = ("fish", "tone")[number % 2]
-            near = {"fish": "river", "tone": "loud"}[sense]
-            filler = " ".join(generator.choice(["a", "the", "of", "in"], size=3))
-            made.append(("bass", sense, 1, f"{near} bass {filler}"))
-        return made
-
-    train = uses(tmp_path / "train.tsv", *rows(40))
-    test = uses(tmp_path / "test.tsv", *rows(20), ("lead", "metal", 0, "lead"))
-    centroid, probe = homographs(computed, train, test, None)
-    assert centroid.items == probe.items == 21  # a word that training lacks is wrong
-    assert probe.layers[0] == pytest.approx(100 * 10 / 21)
-    assert min(probe.layers[1:]) == pytest.approx(100 * 20 / 21)
-    assert max(centroid.layers[1:]) > 90
-    assert centroid.baseline == pytest.approx(100 * 10 / 21)
+    printed = json.loads(result.stdout)
+    assert printed["model"]["format"] == "random"
+    assert (len(printed["scores"]), len(printed["stability"])) == (1, 9)
 
 
-def test_an_empty_table_is_refused(tmp_path: Path, computed: FeaturesOf) -> None:
-    with pytest.raises(FitError, match="holds no use of a word"):
-        homographs(computed, uses(tmp_path / "a.tsv"), uses(tmp_path / "b.tsv"), None)
+def test_the_best_layer_is_marked() -> None:
+    lines = table([Score("one", (1.0, 3.0, 2.0), 1000, 0.5, "guess")]).splitlines()
+    assert "3.0*" in lines[1] and lines[1].count("*") == 1
+    assert "1,000" in lines[1] and lines[1].endswith("0.5 (guess)")
+    assert percent(1, 8) == 12.5
 
 
 @pytest.mark.parametrize(
@@ -88,6 +96,7 @@ def test_an_empty_table_is_refused(tmp_path: Path, computed: FeaturesOf) -> None
     ],
 )
 def test_a_wrong_table_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
-    path = written(tmp_path / name, f"word\tsense\ttoken_index\tsentence\n{text}")
+    path = tmp_path / name
+    path.write_text(f"word\tsense\ttoken_index\tsentence\n{text}", encoding="utf-8")
     with pytest.raises(FitError, match=message):
         read_uses(path)
