@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from elmo_model.files.atomic import write_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Origin
 from elmo_model.steps import OnStep, ignore
-from elmo_model.tasks.comparison import FittedTask, compare, json_bytes
+from elmo_model.tasks.comparison import compare
 from elmo_model.tasks.examples import FitError, Kind
 from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.readers import read_parts
+from elmo_model.tasks.report import FittedTask
 from elmo_model.text.tokenizers import tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 
@@ -25,11 +24,7 @@ __all__ = [
     "encoder_source",
     "fit",
     "refuse_existing",
-    "task_of",
-    "write",
 ]
-
-DESCRIPTION = "Learned by elmo fit."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +89,3 @@ def refuse_existing(name: str, out: Path) -> None:
     for path in (out / f"{name}.json", out / f"{name}.fit"):
         if path.exists():
             raise FitError(f"{path}: exists; --force replaces it")
-
-
-def write(fitted: FittedTask, out: Path) -> tuple[Path, Path]:
-    """Write head and report to `NAME.fit` in the folder `out`, then the task file `NAME.json`.
-
-    Return the task file and the folder. Raises OSError.
-    """
-    task, folder = out / f"{fitted.name}.json", out / f"{fitted.name}.fit"
-    fitted.write(folder)
-    write_bytes(task, json_bytes(task_of(fitted)))
-    return task, folder
-
-
-def task_of(fitted: FittedTask) -> dict[str, Any]:
-    """Return the members of the task file, which are those of PUT /tasks/{name}."""
-    return {
-        "name": fitted.name,
-        "weights": list(fitted.found.best.weights),
-        "gamma": fitted.found.best.gamma,
-        "layer_norm": fitted.options.layer_norm,
-        "description": DESCRIPTION,
-        "model": fitted.origin.name,
-        "revision": fitted.origin.revision,
-        "fit": fitted.fit,
-    }

@@ -11,7 +11,6 @@ import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_model.steps import OnStep
-from elmo_model.tasks import report
 from elmo_model.tasks.examples import FitError
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from elmo_client import Client
     from elmo_model.tasks.command import FitCommand, LayerSource
-    from elmo_model.tasks.comparison import FittedTask
+    from elmo_model.tasks.report import FittedTask
 
 _OPTIONS: Final = ("seeds", "validation", "layer_norm", "l2_weights", "dropout")
 
@@ -136,14 +135,14 @@ def _fitted_with_server(
 
     Raises FitError, TextError and ServerError.
     """
-    from elmo_model.tasks.command import fit, task_of
+    from elmo_model.tasks.command import fit
 
     with connected(url, api_key, model_of_server()) as client:
         if not force and command.name in {task.name for task in client.tasks()}:
             raise FitError(f"{url} has a task {command.name}; --force replaces it")
         fitted = fit(command, _layers_of(client), on_step)
         text = _kept(fitted, out)
-        client.put_task(**task_of(fitted))
+        client.put_task(**fitted.members)
     return f"{text}\n{url} serves task {command.name}"
 
 
@@ -165,9 +164,7 @@ def _layers_of(client: Client) -> LayerSource:
 
 def _kept(fitted: FittedTask, out: Path | None) -> str:
     """Write a fitted task to a folder, if there is one, and return the text for the terminal."""
-    from elmo_model.tasks.command import write
+    from elmo_model.tasks.report import text
 
-    text = report.text_of(fitted.found)
-    if out is None:
-        return text
-    return f"{text}\nWrote {' and '.join(map(str, write(fitted, out)))}"
+    table = text(fitted.found)
+    return table if out is None else f"{table}\nWrote {' and '.join(map(str, fitted.write(out)))}"

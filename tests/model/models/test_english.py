@@ -54,7 +54,9 @@ def cosines(elmo: ElmoNetwork, word: str) -> tuple[list[Tensor], list[Tensor]]:
 
 
 @pytest.mark.parametrize("word", SENSES)
-def test_a_word_is_nearer_to_its_own_sense_in_the_top_layer(english: ElmoNetwork, word: str) -> None:
+def test_a_word_is_nearer_to_its_own_sense_in_the_top_layer(
+    english: ElmoNetwork, word: str
+) -> None:
     same, other = cosines(english, word)
     assert min(float(pair[2]) for pair in same) > max(float(pair[2]) for pair in other) + 0.02
     assert all(float(pair[0]) == pytest.approx(1, abs=1e-6) for pair in same + other)

@@ -10,7 +10,7 @@ import pytest
 from safetensors import safe_open
 
 from elmo_model.models.opening import open_model
-from elmo_model.tasks.command import FitCommand, encoder_source, fit, write
+from elmo_model.tasks.command import FitCommand, encoder_source, fit
 from elmo_model.tasks.comparison import digest
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.fitter import FitOptions
@@ -46,7 +46,7 @@ def command(tmp_path: Path) -> FitCommand:
 def fitted(command: FitCommand, model: str | Path = SMALL) -> Path:
     """Fit on a model in this process, and return the folder with the files of the task."""
     source = encoder_source(str(model), "cpu", "float32", layer_norm=command.options.layer_norm)
-    write(fit(command, source), command.train.parent / "tasks")
+    fit(command, source).write(command.train.parent / "tasks")
     return command.train.parent / "tasks"
 
 

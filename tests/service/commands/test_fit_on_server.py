@@ -34,7 +34,7 @@ def test_a_fit_on_a_server_is_that_of_this_process(tmp_path: Path, files: list[o
         url = ("--server", server.url)
         result = elmo("fit", "yes", *files, *url, "--out", kept, ELMO_API_KEY="sesame")
         assert result.exit_code == 0, result.output
-        assert "accuracy on 41 test examples, %\n  learned " in result.output
+        assert "accuracy on 41 sentences of the test part, %\n  learned " in result.output
         assert f"{server.url} serves task yes" in result.output
         with server.client(headers={"Authorization": "Bearer sesame"}) as client:
             assert client.get("/tasks/yes").json()["revision"]
