@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
+from elmo_model.inference.centre import sentences
 from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.threads import fastest_threads, using_threads
 from elmo_model.models.catalogue import tokenization
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Origin
@@ -25,6 +29,9 @@ __all__ = [
     "fit",
     "refuse_existing",
 ]
+
+
+_TRIED = 8  # sentences that a trial of threads computes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +57,32 @@ class FitCommand:
 class LayerSource:
     """Where a fit takes the layers of its sentences from: an encoder here, or a server.
 
-    `tokenizer` and `language` are those of the model, for text.
+    `tokenizer` and `language` are those of the model, for text. `threads` are those of the fit.
     """
 
     origin: Origin
     tokenizer: str
     language: str
     encode: Encode
+    threads: int = 1
 
 
-def encoder_source(model: str, device: str, precision: str, *, layer_norm: bool) -> LayerSource:
+def encoder_source(
+    model: str, device: str, precision: str, *, layer_norm: bool, threads: int | None = None
+) -> LayerSource:
     """Return the source of an encoder in this process; `model` is a path or a built-in name.
 
-    Raises CheckpointError.
+    Without `threads` a trial of the network on a few sentences chooses them. Raises
+    CheckpointError.
     """
-    encoder = Encoder.of(open_model(model, device=device), precision)
+    elmo = open_model(model, device=device)
+    with torch.no_grad():
+        threads = threads or fastest_threads(lambda: elmo(sentences()[:_TRIED]))
+    with using_threads(threads):
+        encoder = Encoder.of(elmo, precision)
     split_by, language = tokenization(encoder.origin.name, model)
     encode = encode_by(encoder, layer_norm=layer_norm)
-    return LayerSource(encoder.origin, split_by, language, encode)
+    return LayerSource(encoder.origin, split_by, language, encode, threads)
 
 
 def fit(command: FitCommand, source: LayerSource, on_step: OnStep = ignore) -> FittedTask:
@@ -79,9 +94,17 @@ def fit(command: FitCommand, source: LayerSource, on_step: OnStep = ignore) -> F
     files = command.train, command.test
     train, test = read_parts(*files, command.kind, command.label, tokenize, command.limit)
     words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
-    found = compare(source.encode, train, test, command.options, on_step, words)
-    info = None if words is None else words.info
-    return FittedTask(command.name, command.kind, command.options, found, source.origin, info)
+    with using_threads(source.threads):
+        found = compare(source.encode, train, test, command.options, on_step, words)
+    return FittedTask(
+        command.name,
+        command.kind,
+        command.options,
+        found,
+        source.origin,
+        None if words is None else words.info,
+        source.threads,
+    )
 
 
 def refuse_existing(name: str, out: Path) -> None:

@@ -239,7 +239,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         yield from _json_rows(path)
         return
     lines = (f"{line}\n" for line in lines_of(path))  # a field in quotes may hold line ends
-    csv.field_size_limit(_FIELD_CHARACTERS)
+    before = csv.field_size_limit(_FIELD_CHARACTERS)  # a setting of the whole process
     # A quote in a .tsv is a character of the text; in a .csv it encloses a field.
     if ending == ".tsv":
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -259,6 +259,8 @@ def read_rows(path: Path) -> Iterator[Row]:
             yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)), place)
     except csv.Error as error:
         raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
+    finally:
+        csv.field_size_limit(before)
 
 
 def _check_head(head: Sequence[str], place: str) -> None:

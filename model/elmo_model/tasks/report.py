@@ -27,7 +27,8 @@ _DESCRIPTION: Final = "Learned by elmo fit."
 class FittedTask:
     """A comparison, the task that it was made for, and the model whose vectors it used.
 
-    `word_vectors` are the static vectors that the head saw behind the mixture.
+    `word_vectors` are the static vectors that the head saw behind the mixture. Another
+    number of `threads` gives other last digits.
     """
 
     name: str
@@ -36,6 +37,7 @@ class FittedTask:
     found: Comparison
     origin: Origin
     word_vectors: WordVectorsInfo | None = None
+    threads: int = 1
 
     def write(self, out: Path) -> tuple[Path, Path]:
         """Write head and report to `NAME.fit` in the folder `out`, then the task file `NAME.json`.
@@ -47,7 +49,8 @@ class FittedTask:
         head = self.found.best.head.linear.state_dict()
         metadata = {"labels": json.dumps(self.found.best.classes), "kind": self.kind}
         write_bytes(folder / "head.safetensors", save(head, metadata))
-        about = {"model": asdict(self.origin), "options": asdict(self.options)}
+        options = {**asdict(self.options), "threads": self.threads}
+        about = {"model": asdict(self.origin), "options": options}
         write_bytes(folder / "report.json", _json_bytes(about | document(self.found)))
         write_bytes(task, _json_bytes(self.members))
         return task, folder

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from elmo_model.inference.stability import BAR, largest_change
+from elmo_model.models.opening import find_softmax
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
@@ -65,9 +67,15 @@ class Trainer:
         if plan.recipe.keep_vectors:
             assert network is not None  # or the options would have been refused
             self._teacher = network.bilm.to(self._device).eval()
+            for part in (self.model.char_cnn, self.model.softmax):
+                part.requires_grad_(False)  # several processes expect a gradient of all else
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
             self.model.softmax.bias_from(torch.from_numpy(counts))
+        if network is not None and options.weights is not None:
+            stored = find_softmax(options.weights, network)
+            if stored is not None:
+                self.model.softmax.take_over(stored.read(), vocabulary)
         use_fused_loop(self.model.elmo.bilm, plan.recipe.recurrent_noise)
         self._optimiser = optimiser_for(self.model, plan.recipe)
         self._average = WeightAverage(self.model, plan.recipe.average)
@@ -94,6 +102,16 @@ class Trainer:
                 self._folder.export(self._average.model, self._plan, self._vocabulary)
             self._processes.wait()
         return Outcome(begun, self._step, self._plan.steps, stopped)
+
+    def trial(self) -> None:
+        """Compute losses and gradients of the next batch, and change nothing."""
+        cursors = self._batches.cursors()
+        batch = self._batches.next_batch(self._step)
+        self._batches.restore(cursors)
+        assert batch is not None  # the text is read again and again
+        losses, _ = self._losses(batch)
+        losses.mean().backward()
+        self._optimiser.zero_grad()
 
     def _train(
         self,
@@ -148,27 +166,36 @@ class Trainer:
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
-        softmax_alone = self._step < recipe.softmax_steps
         noise = recipe.recurrent_noise
-        if self._step == recipe.softmax_steps and self._teacher is not None and noise:
-            self.model.shrink_recurrence(batch, noise)
+        if self._step == 0 and self._teacher is not None and noise:
+            self.model.shrink_recurrence(batch, noise, self._processes.mean)
+        with _products(self._is_mixed and self._device.type == "cuda"):
+            losses, self._state = self._losses(batch)
+            loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
+            self._optimiser.zero_grad()
+            loss.backward()
+            if self._step < recipe.softmax_steps:
+                self._processes.average_gradients(self.model.softmax.parameters())
+            norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
+            self._optimiser.step(lr_factor(recipe, self._step, self._plan.steps))
+        return losses.detach(), norm
+
+    @property
+    def _is_mixed(self) -> bool:
+        return self._plan.precision == "bfloat16"
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, State]:
+        """Map a batch to the losses (2,) of this step and the state of the rows after it."""
         # dropout and noise depend on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
-        with torch.autocast(
-            self._device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"
-        ):
-            if softmax_alone:  # the wrapper of several processes expects a gradient of everything
-                losses, self._state = self.model(batch, self._state, softmax_alone=True)
+        found: tuple[Tensor, State]
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_mixed):
+            # the wrapper of several processes expects a gradient of everything
+            if self._step < self._plan.recipe.softmax_steps:
+                found = self.model(batch, self._state, softmax_alone=True)
             else:
-                losses, self._state = self._data_parallel(batch, self._state, teacher=self._teacher)
-        loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
-        self._optimiser.zero_grad()
-        loss.backward()
-        if softmax_alone:
-            self._processes.average_gradients(self.model.softmax.parameters())
-        norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
-        self._optimiser.step(lr_factor(recipe, self._step, self._plan.steps))
-        return losses.detach(), norm
+                found = self._data_parallel(batch, self._state, teacher=self._teacher)
+        return found
 
     def _refuse_infinite(self, value: float) -> None:
         if not math.isfinite(value):
@@ -265,6 +292,18 @@ class Trainer:
             plan.seed,
             (processes.rank, processes.count),
         )
+
+
+@contextmanager
+def _products(are_rounded: bool) -> Iterator[None]:
+    """Round the float32 products of a GPU to TF32 meanwhile, where the others are in bfloat16."""
+    before = torch.get_float32_matmul_precision()
+    if are_rounded:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _mixed(*numbers: int) -> int:

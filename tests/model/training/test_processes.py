@@ -49,14 +49,19 @@ def group(command: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         monkeypatch.delenv(name)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"softmax_steps": 6},  # the softmax alone, whose gradients are averaged by the run
+        {"keep_vectors": True, "recurrent_noise": 1e-9},  # matrices that both shrink alike
+    ],
+)
 def test_two_processes_train_as_one_and_one_continues_their_run(
-    tmp_path: Path, whole: TrainOptions, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: TrainOptions, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any]
 ) -> None:
-    """First the softmax alone, whose gradients are averaged by the run, then all weights."""
-    # products in bfloat16, which Muon has, would make more of other roundings
-    usual: dict[str, Any] = {"dropout": 0.0, "optimiser": "adamw", "heldout": None}
-    usual |= {"recurrent_noise": 0.0}  # each process draws its own, as its own dropout
-    usual |= {"weights": str(whole.run / "model.safetensors"), "softmax_steps": 6, "shape": None}
+    # Adagrad: products in bfloat16, which Muon has, would make more of other roundings
+    usual: dict[str, Any] = {"dropout": 0.0, "recipe": "reference", "heldout": None}
+    usual |= {"weights": str(whole.run / "model.safetensors"), "shape": None, **first}
     alone = options(tmp_path, "alone", **usual)
     train(alone)
     both = options(tmp_path, "both", **usual)

@@ -24,31 +24,26 @@ from tests.support.training_runs import SENTENCES, TEXT, last_snapshot, options,
 
 
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
-    chosen = options(tmp_path, "run", steps=2, schedule="cosine", heldout=None)
+    chosen = options(tmp_path, "run", steps=2, heldout=None)
     train(chosen)
     with pytest.raises(ElmoError, match=r"recipe\.dropout 0\.1, found 0\.2"):
         train(with_changes(chosen, dropout=0.2))
-    with pytest.raises(ElmoError, match="steps 2, found 3"):
-        train(replace(chosen, steps=3))
     with pytest.raises(
         ElmoError, match=r"has done 2 steps of 20 tokens, .* asks for 1; expected 2"
     ):
         train(replace(chosen, steps=1))
 
 
-def test_what_decides_a_key_of_the_plan_is_named(whole: TrainOptions, tmp_path: Path) -> None:
-    with pytest.raises(ElmoError, match=r"has config\..* --shape, --cell, --projection and"):
-        train(replace(whole, cell=3))
-    other = tmp_path / "other.txt"
-    other.write_text("Other words altogether .\n")
-    with pytest.raises(ElmoError, match=r"has text .*each file of --text with its size"):
-        train(replace(whole, text=(str(other),)))
-
-
-def test_what_differs_is_named_before_the_number_of_steps(whole: TrainOptions) -> None:
-    """A step has other tokens with other rows: the number of steps done would be of these."""
-    with pytest.raises(ElmoError, match=r"has recipe\.rows 4, found 2"):
-        train(with_changes(whole, rows=2, steps=1))
+def test_the_key_that_differs_is_named(whole: TrainOptions, tmp_path: Path) -> None:
+    (other := tmp_path / "other.txt").write_text("Other words altogether .\n")
+    changed = {
+        "config.lstm": replace(whole, cell=3),
+        "text": replace(whole, text=(str(other),)),
+        "recipe.rows": with_changes(whole, rows=2, steps=1),  # before the number of steps
+    }
+    for key, chosen in changed.items():
+        with pytest.raises(ElmoError, match=f"has {key}"):
+            train(chosen)
 
 
 @pytest.mark.parametrize("change", [{}, {"vocabulary_size": 29}])

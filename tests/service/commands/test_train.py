@@ -344,17 +344,6 @@ def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_a_run_whose_schedule_has_a_fixed_end_is_not_lengthened(
-    tmp_path: Path, small: list[object]
-) -> None:
-    run = tmp_path / "run"
-    options = [*small, "--schedule", "cosine"]
-    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
-    result = elmo("train", run, *options, "--steps", 6)
-    assert result.exit_code == 1
-    assert "steps 3, found 6" in result.stderr and "constant-decay" in result.stderr
-
-
 def test_a_run_is_not_made_shorter_than_it_is(tmp_path: Path, small: list[object]) -> None:
     run = tmp_path / "run"
     options = [*small, "--schedule", "constant"]
