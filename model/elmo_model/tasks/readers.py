@@ -30,11 +30,6 @@ _WORD = ("token_index", "sentence")
 # Longest text in a field; the csv library's own limit is 128 Ki. A larger number takes more memory
 # before a quote that is never closed is an error.
 _FIELD_CHARACTERS = 1 << 24
-_SEPARATORS = {
-    "\t": ("TABs", "a name in .tsv"),
-    ",": ("commas", "a name in .csv"),
-    ";": ("semicolons", "commas in a .csv, or TABs in a .tsv"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class Row:
                         "a list of them"
                     )
                 return "" if value is None else " ".join(map(str, values))
-        raise self.lacks(" or ".join(columns), columns)
+        raise self.lacks(" or ".join(columns))
 
     def text(self, column: str) -> str:
         """Return text to split into tokens, as `field` does. Raises FitError for no string."""
@@ -83,7 +78,7 @@ class Row:
     def label(self, column: str) -> str:
         """Return a label. Raises FitError for an empty one, and where there is no such column."""
         if column not in self.fields:
-            raise self.lacks(f"{column}; elmo fit --label names another column", (column,))
+            raise self.lacks(f"{column}; elmo fit --label names another column")
         label = self.field(column)
         if not label:
             raise FitError(f"{self.place}: the column {column} is empty, expected a label")
@@ -103,17 +98,14 @@ class Row:
         """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
         if not {*_WORD, label} <= self.fields.keys():
             expected = "sentence (tokens with spaces between them), token_index (from 0) and"
-            raise self.lacks(f"{expected} {label}", (*_WORD, label))
+            raise self.lacks(f"{expected} {label}")
         tokens = self.field("sentence").split(" ")
         return tokens, self.token("token_index", tokens), self.label(label)
 
-    def lacks(self, expected: str, columns: Sequence[str]) -> FitError:
-        """Return the error for a table without some columns; names differ by their case."""
-        known = {column.casefold() for column in columns}
-        near = [each for each in self.fields if each not in columns and each.casefold() in known]
-        case = f"; {' and '.join(near)} differs in case" if near else ""
+    def lacks(self, expected: str) -> FitError:
+        """Return the error for a table without some columns."""
         found = ", ".join(map(shown, self.fields))
-        return FitError(f"{self.head}: has the columns {found}; expected {expected}{case}")
+        return FitError(f"{self.head}: has the columns {found}; expected {expected}")
 
 
 def read_examples(
@@ -249,7 +241,8 @@ def read_rows(path: Path) -> Iterator[Row]:
     try:
         head = next(rows, [])
         place = f"{path}:{reader.line_num}"
-        _check_head(head, place)
+        if twice := next((name for name in head if name and head.count(name) > 1), None):
+            raise FitError(f"{place}: has the column {twice} twice")
         for fields in rows:
             if len(fields) != len(head):
                 raise FitError(
@@ -261,17 +254,6 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
     finally:
         csv.field_size_limit(before)
-
-
-def _check_head(head: Sequence[str], place: str) -> None:
-    """Raise FitError for a name that two columns have, and for columns with another separator."""
-    if len(head) == 1:
-        for separator, (name, expected) in _SEPARATORS.items():
-            if separator in head[0]:
-                raise FitError(f"{place}: {name} separate its columns, expected {expected}")
-    for name in head:
-        if name and head.count(name) > 1:
-            raise FitError(f"{place}: has the column {name} twice")
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -303,7 +285,7 @@ def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]
 def _pair(row: Row, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
     sides: list[Side] = []
     if ("index1" in row) != ("index2" in row):
-        raise row.lacks("both index1 and index2, or neither", ("index1", "index2"))
+        raise row.lacks("both index1 and index2, or neither")
     for number in (1, 2):
         text, index = f"text{number}", f"index{number}"
         if text in row:

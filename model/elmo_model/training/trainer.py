@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from elmo_model.inference.stability import BAR, largest_change
+from elmo_model.inference.stability import largest_change
 from elmo_model.models.opening import find_softmax
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
-from elmo_model.progress import Display, display
+from elmo_model.progress import display
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
-from elmo_model.training.log import Figures, Log, log_line
+from elmo_model.training.log import RunLog
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import per_token
@@ -94,10 +94,11 @@ class Trainer:
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         begun = self._step
-        log = Log(self._folder.log, begun) if self._processes.first else None
         shown = self._processes.first
         with display(self._plan.name, self._plan.steps, begun, shown=shown) as shows:
-            stopped = self._train(heldout, should_stop, log, shows)
+            path = self._folder.log if shown else None
+            log = RunLog(path, self._plan, shows, begun, self._seconds)
+            stopped = self._train(heldout, should_stop, log)
             if self._processes.first:
                 self._folder.export(self._average.model, self._plan, self._vocabulary)
             self._processes.wait()
@@ -110,17 +111,15 @@ class Trainer:
         self._batches.restore(cursors)
         assert batch is not None  # the text is read again and again
         losses, _ = self._losses(batch)
-        losses.mean().backward()
+        torch.autograd.backward(losses.mean())
         self._optimiser.zero_grad()
 
     def _train(
         self,
         heldout: Sequence[Sequence[str]],
         should_stop: Callable[[], bool],
-        log: Log | None,
-        shows: Display,
+        log: RunLog,
     ) -> bool:
-        figures = Figures(self._plan, self._step, self._seconds)
         started = saved = time.perf_counter()
         begin = started - self._seconds
         stopped = False
@@ -129,12 +128,11 @@ class Trainer:
             while self._step < self._plan.steps and not stopped:
                 batch = next(batches)
                 losses, norm = self._move(batch.to(self._device))
-                figures.add(losses, norm)
                 self._step += 1
                 self._average.update(self._step, last=self._step == self._plan.steps)
                 self._seconds = time.perf_counter() - begin
-                shows.advance(self._step)
-                self._report(figures, log, shows)
+                log.add(self._step, losses, norm)
+                self._report(log)
                 stopped = self._stops(should_stop, started)
                 last = stopped or self._step == self._plan.steps
                 if self._due(self._options.save_every, last) or self._is_overdue(saved):
@@ -143,25 +141,22 @@ class Trainer:
                     saved = time.perf_counter()
                 signalled = stopped and should_stop()
                 if heldout and self._due(self._options.measure_every, last) and not signalled:
-                    self._measure(heldout, log, shows)
+                    self._measure(heldout, log)
                 begin = time.perf_counter() - self._seconds  # only training counts
         return stopped and self._step < self._plan.steps
 
-    def _report(self, figures: Figures, log: Log | None, shows: Display) -> None:
+    def _report(self, log: RunLog) -> None:
         """Write a line of the log where one is due, and show the latest figures."""
         is_logged = self._due(self._options.log_every)
-        is_shown = self._step == 1 or self._agree(log is not None and shows.is_due())
+        is_shown = self._step == 1 or self._agree(log.is_due())
         if not is_logged and not is_shown:
             return
-        means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
-        line = figures.line(self._step, self._seconds, means)
+        means = torch.stack(self._processes.gather(log.losses())).mean(dim=0)
+        line = log.line(self._step, self._seconds, means)
         if is_logged:
-            figures.restart(self._step, self._seconds)
             self._refuse_infinite(line["loss"])
-        if log is not None:
-            if is_logged:
-                log.write(line)
-            shows.report(log_line(line, self._plan.steps))
+            log.write(line)
+        log.show(line)
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
@@ -173,7 +168,7 @@ class Trainer:
             losses, self._state = self._losses(batch)
             loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
             self._optimiser.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             if self._step < recipe.softmax_steps:
                 self._processes.average_gradients(self.model.softmax.parameters())
             norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
@@ -220,33 +215,13 @@ class Trainer:
     def _due(self, every: int, last: bool = False) -> bool:
         return last or self._step % every == 0 or self._step == self._plan.steps
 
-    def _measure(self, heldout: Sequence[Sequence[str]], log: Log | None, shows: Display) -> None:
-        if log is None:
+    def _measure(self, heldout: Sequence[Sequence[str]], log: RunLog) -> None:
+        if not self._processes.first:
             return
-        model, figures = self._average.model, {}
-        if not self._plan.recipe.keep_vectors:
-            found = per_token(model, self._vocabulary, heldout)
-            shows.report(f"held-out perplexity {found.both:.2f}")
-            figures = {
-                "heldout_perplexity": found.both,
-                "heldout_perplexity_forward": found.forward,
-                "heldout_perplexity_backward": found.backward,
-            }
-        moved = largest_change(model.elmo)
-        if moved > BAR:
-            shows.report(
-                f"Warning: the network amplifies rounding: rounding its weights once moves a value "
-                f"by {moved:.1e}, expected at most {BAR:.0e}; a run in a "
-                "new folder with a larger --recurrent-noise calms it"
-            )
-        log.write(
-            {
-                "step": self._step,
-                "tokens": self._step * self._plan.recipe.tokens_per_step,
-                **figures,
-                "rounding": moved,
-            }
-        )
+        model = self._average.model
+        has_softmax = not self._plan.recipe.keep_vectors
+        found = per_token(model, self._vocabulary, heldout) if has_softmax else None
+        log.measured(self._step, found, largest_change(model.elmo))
 
     def _save(self, batch: Batch) -> None:
         """Write a snapshot with the rows of all processes, in the order of their ranks."""

@@ -71,7 +71,7 @@ def test_two_runs_with_one_folder_encode_the_text_once(tmp_path: Path) -> None:
             if not waiting:
                 waiting.append(pool.submit(encode, files, tmp_path / "corpus", second.append))
 
-        one = encode(files, tmp_path / "corpus", 1, done)
+        one = encode(files, tmp_path / "corpus", done)
         other = waiting[0].result()
 
     assert not second and read(other) == read(one)
