@@ -33,7 +33,7 @@ _FIELD_CHARACTERS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line of a table: its fields by column, texts or of JSON; and two places for messages.
 
     `place` is that of the line, `head` that of the names of the columns.
@@ -220,7 +220,7 @@ def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
         yield tokens, labels
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[TableRow]:
     """Yield the lines of a table. Raises FitError and TextError as `read_examples` does."""
     ending = _ending(path)
     if ending not in (".tsv", ".csv", ".jsonl"):
@@ -249,14 +249,14 @@ def read_rows(path: Path) -> Iterator[Row]:
                     f"{path}:{reader.line_num}: number of columns is {len(fields)}, expected "
                     f"{len(head)}: {', '.join(head)}"
                 )
-            yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)), place)
+            yield TableRow(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)), place)
     except csv.Error as error:
         raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
     finally:
         csv.field_size_limit(before)
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
+def _json_rows(path: Path) -> Iterator[TableRow]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -266,23 +266,23 @@ def _json_rows(path: Path) -> Iterator[Row]:
             raise FitError(f"{path}:{number}: is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise FitError(f"{path}:{number}: found {shown(line.strip())}, expected an object")
-        yield Row(f"{path}:{number}", found, f"{path}:{number}")
+        yield TableRow(f"{path}:{number}", found, f"{path}:{number}")
 
 
-def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:
+def _split(row: TableRow, text: str, tokenize: Tokenize) -> list[str]:
     try:
         return list(tokenize(text).tokens)
     except TokenizeError as error:
         raise FitError(f"{row.place}: {error}") from error
 
 
-def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
+def _sentence(row: TableRow, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
     if "text" in row:
         return _split(row, row.text("text"), tokenize), row.label(label)
     return row.field(*_TEXT).split(), row.label(label)
 
 
-def _pair(row: Row, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
+def _pair(row: TableRow, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
     sides: list[Side] = []
     if ("index1" in row) != ("index2" in row):
         raise row.lacks("both index1 and index2, or neither")

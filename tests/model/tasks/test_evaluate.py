@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,9 +20,9 @@ from elmo_model.tasks.evaluate import (
     separation,
     table,
 )
-from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import encode_by, features_of
 from tests.support.command_line import elmo
+from tests.support.servers import SMALL
 from tests.support.steps import Steps
 
 
@@ -63,21 +62,21 @@ def test_the_token_layer_sees_no_context_and_misses_all() -> None:
 )
 def test_both_are_measured_unless_one_is_named(given: dict[str, bool], parts: set[str]) -> None:
     steps = Steps()
-    options = EvaluateOptions("random-small", limit=1, **given)  # type: ignore[arg-type]
+    options = EvaluateOptions(str(SMALL), limit=1, **given)  # type: ignore[arg-type]
 
     text = evaluate(options, steps)
 
     every = {"senses of ordinary words", "one word, repeated"}
     assert {part for part in every if part in text} == parts
-    assert steps.told[0] == ("Reading random-small", 0, 0)
+    assert steps.told[0] == (f"Reading {SMALL}", 0, 0)
 
 
 def test_the_command_prints_json() -> None:
-    result = elmo("evaluate", "random-small", "--limit", 1, "--device", "cpu", "--json")
+    result = elmo("evaluate", SMALL, "--stability", "--limit", 1, "--device", "cpu", "--json")
 
     printed = json.loads(result.stdout)
-    assert printed["model"]["format"] == "random"
-    assert (len(printed["scores"]), len(printed["stability"])) == (1, 9)
+    assert printed["model"]["format"] == "allennlp"
+    assert (len(printed["scores"]), len(printed["stability"])) == (0, 9)
 
 
 def test_the_best_layer_is_marked() -> None:
@@ -85,18 +84,3 @@ def test_the_best_layer_is_marked() -> None:
     assert "3.0*" in lines[1] and lines[1].count("*") == 1
     assert "1,000" in lines[1] and lines[1].endswith("0.5 (guess)")
     assert percent(1, 8) == 12.5
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.tsv", "w\ts\t2\ttwo tokens\n", "a.tsv:2: token_index is '2', .* from 0 to 1"),
-        ("a.tsv", "lead\n", "a.tsv:2: number of columns is 1, expected 4"),
-        ("a.txt", "", "its name ends in .txt, expected .tsv, .csv or .jsonl"),
-    ],
-)
-def test_a_wrong_table_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
-    path = tmp_path / name
-    path.write_text(f"word\tsense\ttoken_index\tsentence\n{text}", encoding="utf-8")
-    with pytest.raises(FitError, match=message):
-        read_uses(path)

@@ -192,6 +192,24 @@ def test_a_label_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
         read_parts(columns, None, "token", "upos", tokenizer("ptb"), None)
 
 
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ("x\ta\nx\tb\n", "x\ta\n", r"train\.tsv: every example has the label 'x'"),
+        ("x\ta\ny\tb\n", "", r"test\.tsv: holds no example"),
+    ],
+)
+def test_examples_that_teach_nothing_are_refused(
+    tmp_path: Path, train: str, test: str, message: str
+) -> None:
+    paths = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    for path, rows in zip(paths, (train, test), strict=True):
+        path.write_text(f"label\tsentence\n{rows}")
+
+    with pytest.raises(FitError, match=message):
+        read_parts(*paths, "sentence", "label", tokenizer("ptb"), None)
+
+
 def test_one_sentence_in_columns_lacks_blank_lines(tmp_path: Path) -> None:
     columns = tmp_path / "a.txt"
     columns.write_text("EU ORG\nrejects O\n")

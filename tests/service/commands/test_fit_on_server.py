@@ -56,18 +56,3 @@ def test_a_fit_on_a_server_is_that_of_this_process(tmp_path: Path, files: list[o
         "head.safetensors",
         "report.json",
     }
-
-
-@pytest.mark.parametrize("option", [("--layer-norm",), ("--device", "cpu")])
-def test_options_that_need_the_network_here_are_refused_with_a_server(
-    files: list[object], option: tuple[str, ...]
-) -> None:
-    result = elmo("fit", "yes", *files, *option, "--server", "http://localhost:1")
-
-    assert result.exit_code == 2 and option[0] in result.output
-
-
-def test_a_task_needs_a_place(files: list[object]) -> None:
-    result = elmo("fit", "yes", *files)
-
-    assert result.exit_code == 2 and "--out or --server is required" in result.output

@@ -175,7 +175,7 @@ def test_a_refused_command_begins_no_run(
     refused = elmo("train", tmp_path / "run", *small, *given)
 
     assert refused.exit_code == code and word in refused.stderr, refused.output
-    assert "Traceback" not in refused.output and "range" not in refused.stderr
+    assert "Traceback" not in refused.output
     assert not (tmp_path / "run" / "run.json").exists()
 
 
