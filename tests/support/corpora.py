@@ -12,4 +12,4 @@ def corpus_of(sentences: Sequence[Sequence[str]]) -> Corpus:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "text.txt"
         text.write_text("".join(f"{' '.join(words)}\n" for words in sentences), encoding="utf-8")
-        return encode([text], Path(folder) / "corpus", 1, lambda _: None)
+        return encode([text], Path(folder) / "corpus", lambda _: None)

@@ -63,7 +63,7 @@ def arguments(chosen: TrainOptions) -> list[str]:
         if key not in ("run", "text", "overrides") and value != getattr(usual, key):
             given += ["--" + key.replace("_", "-"), str(value)]
     for key, value in chosen.overrides.items():
-        given += ["--" + key.replace("_", "-"), str(value)]
+        given += ["--" + key.replace("_", "-"), *([] if value is True else [str(value)])]
     return given
 
 

@@ -12,6 +12,7 @@ from torch.nn import functional
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import QuantisedLinear, TorchLinear, has_eight_bits
+from elmo_model.inference.threads import inference
 
 Direction = Literal["forward", "backward", "both"]
 
@@ -78,7 +79,7 @@ class Scorer:
         (L + 1, n, 2P) of each sentence, without boundaries.
         """
         begin, end = self._boundaries
-        rows, targets = [], []
+        rows, targets = list[Tensor](), list[Tensor]()
         for sentence, layers in zip(sentences, found, strict=True):
             ahead, behind = self._around(layers[-1])
             words = torch.from_numpy(self.vocabulary.word_ids(sentence))
@@ -87,7 +88,8 @@ class Scorer:
         if not rows:
             return []
         ids = torch.cat(targets).to(rows[0].device, non_blocking=True)
-        bits = self._bits(torch.cat(rows), ids)
+        with inference(ids.device):  # also in a caller's autocast
+            bits = self._bits(torch.cat(rows), ids)
         both = torch.stack((bits, (ids == self._unknown).float()))
         parts = torch.split(both, [2 * len(sentence) + 2 for sentence in sentences], dim=1)
         return [_three_rows(part) for part in parts]
@@ -106,9 +108,10 @@ class Scorer:
         lists = []
         for start in range(0, len(places), step):
             ahead, behind = (each[start : start + step] for each in vectors)
-            logs = self._log_probabilities(ahead, behind, direction)
-            logs[:, self._excluded] = -torch.inf
-            best = logs.topk(min(k, logs.shape[1] - len(self._excluded)), dim=1)
+            with inference(ahead.device):
+                logs = self._log_probabilities(ahead, behind, direction)
+                logs[:, self._excluded] = -torch.inf
+                best = logs.topk(min(k, logs.shape[1] - len(self._excluded)), dim=1)
             for values, rows in zip(best.values.exp().tolist(), best.indices.tolist(), strict=True):
                 words = [self.vocabulary.words[row] for row in rows]
                 pairs = zip(words, values, strict=True)

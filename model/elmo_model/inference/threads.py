@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +20,48 @@ def inference(device: torch.device) -> Iterator[None]:
     """Compute without gradients, and in the types of the weights in a caller's autocast too."""
     with torch.inference_mode(), torch.autocast(device.type, enabled=False):
         yield
+
+
+_TRIALS, _TRIAL_SECONDS = 3, 10.0
+"""Timed calls with each number of threads, and the seconds after which no other round begins. More
+follow a busy machine more surely and begin the work later."""
+_GAIN = 1.1
+"""How many times faster several threads must be: a little is lost again when neighbours come."""
+
+
+def fastest_threads(
+    step: Callable[[], object], clock: Callable[[], float] = time.perf_counter
+) -> int:
+    """Return one, or the torch threads of this thread where they take a step in less time.
+
+    The threads of one product wait for each other at its end. Beside other busy programs a core is
+    not always there for each of them, and all wait for the last one.
+    """
+    several = torch.get_num_threads()
+    seconds = {1: 0.0, several: 0.0}
+    if several == 1:
+        return 1
+    for trial in range(_TRIALS + 1):
+        for count in seconds:
+            with using_threads(count):
+                begin = clock()
+                step()
+                if trial:  # the first call allocates memory and starts threads
+                    seconds[count] += clock() - begin
+        if sum(seconds.values()) > _TRIAL_SECONDS:
+            break
+    return several if _GAIN * seconds[several] < seconds[1] else 1
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Compute with this number of torch threads meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class ParallelDirections:

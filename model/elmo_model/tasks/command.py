@@ -2,19 +2,22 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from elmo_model.files.atomic import write_bytes
+import torch
+
+from elmo_model.inference.centre import sentences
 from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.threads import fastest_threads, using_threads
 from elmo_model.models.catalogue import tokenization
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Origin
 from elmo_model.steps import OnStep, ignore
-from elmo_model.tasks.comparison import FittedTask, compare, json_bytes
+from elmo_model.tasks.comparison import compare
 from elmo_model.tasks.examples import FitError, Kind
 from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.readers import read_parts
+from elmo_model.tasks.report import FittedTask
 from elmo_model.text.tokenizers import tokenizer
 from elmo_model.word_vectors import WordVectors
 
@@ -25,11 +28,10 @@ __all__ = [
     "encoder_source",
     "fit",
     "refuse_existing",
-    "task_of",
-    "write",
 ]
 
-DESCRIPTION = "Learned by elmo fit."
+
+_TRIED = 8  # sentences that a trial of threads computes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +57,32 @@ class FitCommand:
 class LayerSource:
     """Where a fit takes the layers of its sentences from: an encoder here, or a server.
 
-    `tokenizer` and `language` are those of the model, for text.
+    `tokenizer` and `language` are those of the model, for text. `threads` are those of the fit.
     """
 
     origin: Origin
     tokenizer: str
     language: str
     encode: Encode
+    threads: int = 1
 
 
-def encoder_source(model: str, device: str, precision: str, *, layer_norm: bool) -> LayerSource:
+def encoder_source(
+    model: str, device: str, precision: str, *, layer_norm: bool, threads: int | None = None
+) -> LayerSource:
     """Return the source of an encoder in this process; `model` is a path or a built-in name.
 
-    Raises CheckpointError.
+    Without `threads` a trial of the network on a few sentences chooses them. Raises
+    CheckpointError.
     """
-    encoder = Encoder.of(open_model(model, device=device), precision)
+    elmo = open_model(model, device=device)
+    with torch.no_grad():
+        threads = threads or fastest_threads(lambda: elmo(sentences()[:_TRIED]))
+    with using_threads(threads):
+        encoder = Encoder.of(elmo, precision)
     split_by, language = tokenization(encoder.origin.name, model)
     encode = encode_by(encoder, layer_norm=layer_norm)
-    return LayerSource(encoder.origin, split_by, language, encode)
+    return LayerSource(encoder.origin, split_by, language, encode, threads)
 
 
 def fit(command: FitCommand, source: LayerSource, on_step: OnStep = ignore) -> FittedTask:
@@ -84,9 +94,17 @@ def fit(command: FitCommand, source: LayerSource, on_step: OnStep = ignore) -> F
     files = command.train, command.test
     train, test = read_parts(*files, command.kind, command.label, tokenize, command.limit)
     words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
-    found = compare(source.encode, train, test, command.options, on_step, words)
-    info = None if words is None else words.info
-    return FittedTask(command.name, command.kind, command.options, found, source.origin, info)
+    with using_threads(source.threads):
+        found = compare(source.encode, train, test, command.options, on_step, words)
+    return FittedTask(
+        command.name,
+        command.kind,
+        command.options,
+        found,
+        source.origin,
+        None if words is None else words.info,
+        source.threads,
+    )
 
 
 def refuse_existing(name: str, out: Path) -> None:
@@ -94,28 +112,3 @@ def refuse_existing(name: str, out: Path) -> None:
     for path in (out / f"{name}.json", out / f"{name}.fit"):
         if path.exists():
             raise FitError(f"{path}: exists; --force replaces it")
-
-
-def write(fitted: FittedTask, out: Path) -> tuple[Path, Path]:
-    """Write head and report to `NAME.fit` in the folder `out`, then the task file `NAME.json`.
-
-    Return the task file and the folder. Raises OSError.
-    """
-    task, folder = out / f"{fitted.name}.json", out / f"{fitted.name}.fit"
-    fitted.write(folder)
-    write_bytes(task, json_bytes(task_of(fitted)))
-    return task, folder
-
-
-def task_of(fitted: FittedTask) -> dict[str, Any]:
-    """Return the members of the task file, which are those of PUT /tasks/{name}."""
-    return {
-        "name": fitted.name,
-        "weights": list(fitted.found.best.weights),
-        "gamma": fitted.found.best.gamma,
-        "layer_norm": fitted.options.layer_norm,
-        "description": DESCRIPTION,
-        "model": fitted.origin.name,
-        "revision": fitted.origin.revision,
-        "fit": fitted.fit,
-    }

@@ -1,26 +1,24 @@
-"""The learned mixture beside fixed ones, each fitted from several seeds, and its files."""
+"""The learned mixture beside fixed ones, each fitted from several seeds."""
 
 import hashlib
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
-from safetensors.torch import save
 
-from elmo_model.files.atomic import write_bytes
-from elmo_model.network.elmo import Origin
 from elmo_model.steps import OnStep, ignore
-from elmo_model.tasks import report
 from elmo_model.tasks.examples import Examples, Kind
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
-from elmo_model.tasks.scores import Scores
-from elmo_model.word_vectors import WordVectors, WordVectorsInfo
+from elmo_model.tasks.scores import Scores, is_bio, spans
+from elmo_model.word_vectors import WordVectors
+
+LEARNED: Final = "learned"
+"""The name of the learned mixture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """What a score is of: examples, their sentences or pairs, and for BIO labels their spans."""
+
+    kind: Kind
+    examples: int
+    sentences: int
+    spans: int | None = None
+
+    @classmethod
+    def of(cls, examples: Examples) -> "Scored":
+        """Count the examples of a part."""
+        found = None
+        if is_bio(examples.classes):
+            found = sum(len(spans(labels)) for labels in examples.by_sentence(examples.labels))
+        return cls(examples.kind, len(examples), len(set(examples.groups)), found)
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """The rows, the learned one first, and the fit of the seed that validates best.
 
@@ -55,7 +71,7 @@ class Comparison:
     best: Fitted
     scored_on: str
     train_examples: int
-    scored_examples: int
+    scored: Scored
     data: str
 
     def row(self, name: str) -> Row:
@@ -100,21 +116,20 @@ def compare_features(
     train: Features,
     test: Features | None,
     options: FitOptions,
-    on_row: Callable[[Row], None] = lambda _: None,
     on_fit: Callable[[int, int], None] = lambda _done, _total: None,
     fixed: Mapping[str, tuple[float, ...]] | None = None,
 ) -> Comparison:
     """Fit every mixture from every seed, as `compare` does, on vectors that are there.
 
-    `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it
-    with the number of fits so far and of all.
-    `fixed` are the weights of the other mixtures, by default those of `fixed_mixtures`.
+    `on_fit` is called after each fit with the number of fits so far and of all. `fixed` are the
+    weights of the other mixtures, by default those of `fixed_mixtures`.
     Raises FitError where a validation part leaves nothing to learn from.
     """
     splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
-    mixtures: dict[str, tuple[float, ...] | None] = {report.LEARNED: None}
+    mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
     mixtures |= fixed_mixtures(train.layers) if fixed is None else fixed
-    rows, best, scored = [], None, 0
+    rows, best = list[Row](), None
+    parts = [train.examples.take(held) for _, held in splits] if test is None else [test.examples]
     done, total = 0, options.seeds * len(mixtures)
     for name, weights in mixtures.items():
         own = train if weights is None else train.mixed(weights)
@@ -125,20 +140,18 @@ def compare_features(
             fitted = fit_once(own.take(kept), validation, options, seed)
             scores.append(fitted.validation if tested is None else fitted.score(tested))
             learned.append(_softmax(fitted.weights) if weights is None else weights)
-            scored = len(validation if tested is None else tested)
             if weights is None and (best is None or fitted.validation.main > best.validation.main):
                 best = fitted
             done += 1
             on_fit(done, total)
         rows.append(Row(name, tuple(learned), tuple(scores)))
-        on_row(rows[-1])
     assert best is not None  # the learned mixture is one of them
     return Comparison(
         tuple(rows),
         best,
         "validation" if test is None else "test",
         len(train),
-        scored,
+        Scored.of(parts[-1]),
         digest(train.examples),
     )
 
@@ -177,55 +190,3 @@ def digest(examples: Examples) -> str:
 def _softmax(weights: Sequence[float]) -> tuple[float, ...]:
     shares = np.exp(np.array(weights) - max(weights))
     return tuple(float(share) for share in shares / shares.sum())
-
-
-HEAD = "head.safetensors"
-REPORT = "report.json"
-
-
-@dataclass(frozen=True, slots=True)
-class FittedTask:
-    """A comparison, the task that it was made for, and the model whose vectors it used.
-
-    `word_vectors` are the static vectors that the head saw behind the mixture.
-    """
-
-    name: str
-    kind: Kind
-    options: FitOptions
-    found: Comparison
-    origin: Origin
-    word_vectors: WordVectorsInfo | None = None
-
-    def write(self, folder: Path) -> None:
-        """Write `head.safetensors` and `report.json`; make the folder if needed. Raises OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
-        document = {"model": asdict(self.origin), "options": asdict(self.options)}
-        document |= report.document(self.found)
-        head = self.found.best.head.linear.state_dict()
-        metadata = {"labels": json.dumps(self.found.best.classes), "kind": self.kind}
-        write_bytes(folder / HEAD, save(head, metadata))
-        write_bytes(folder / REPORT, json_bytes(document))
-
-    @property
-    def fit(self) -> dict[str, Any]:
-        """The object `fit` of the task file: what the weights were learned from."""
-        learned = self.found.row(report.LEARNED)
-        words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
-        return {
-            "kind": self.kind,
-            "data": self.found.data,
-            "model": self.origin.name,
-            "revision": self.origin.revision,
-            "seeds": self.options.seeds,
-            "scored_on": self.found.scored_on,
-            "score": learned.mean,
-            "spread": learned.spread,
-            **words,
-        }
-
-
-def json_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return a JSON object as an indented text that ends with a line feed."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from elmo_model.errors import ElmoError, counted, shown
@@ -46,6 +48,11 @@ class Examples:
     def groups(self) -> list[int]:
         """The number of the first sentence of each example."""
         return [places[0].sentence for places in self.places]
+
+    def by_sentence(self, values: Sequence[str]) -> list[list[str]]:
+        """Return a value of each example in one list a sentence, such as labels."""
+        pairs = groupby(zip(self.groups, values, strict=True), key=itemgetter(0))
+        return [[value for _, value in pair] for _, pair in pairs]
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from elmo_model.errors import OptionError
 from elmo_model.network.scalar_mix import ScalarMix
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import Features
-from elmo_model.tasks.scores import Scores, best_legal, is_bio, score, span_f1
+from elmo_model.tasks.scores import Scores, best_legal, is_bio, legal_transitions, score, span_f1
 from elmo_model.validation import checked_dataclass, rule
 
 
@@ -230,9 +230,10 @@ def _predict(head: MixtureHead, classes: Sequence[str], features: Features) -> l
         return [classes[number] for number in logits.argmax(dim=1).tolist()]
     scores = functional.log_softmax(logits, dim=1).numpy()
     groups = features.examples.groups
+    transitions = legal_transitions(classes)
     labels: list[str] = []
     for _, rows in groupby(range(len(groups)), key=lambda row: groups[row]):
-        labels += (classes[number] for number in best_legal(scores[list(rows)], classes))
+        labels += (classes[number] for number in best_legal(scores[list(rows)], transitions))
     return labels
 
 
@@ -242,15 +243,10 @@ def _score(head: MixtureHead, classes: Sequence[str], features: Features) -> Sco
     scores = score(labels, found)
     if not is_bio(classes):
         return scores
-    groups = features.examples.groups
-    return replace(scores, span_f1=span_f1(_by_group(labels, groups), _by_group(found, groups)))
+    by_sentence = features.examples.by_sentence
+    return replace(scores, span_f1=span_f1(by_sentence(labels), by_sentence(found)))
 
 
 def _deviation(features: Features) -> float:
     """Return the standard deviation of the average of the layers, by at most 4,096 examples."""
     return float(features.rows(slice(0, EVALUATED_ROWS)).mean(dim=0).std())
-
-
-def _by_group(labels: Sequence[str], groups: Sequence[int]) -> list[list[str]]:
-    pairs = groupby(zip(groups, labels, strict=True), key=lambda pair: pair[0])
-    return [[label for _, label in pair] for _, pair in pairs]

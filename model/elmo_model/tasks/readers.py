@@ -30,15 +30,10 @@ _WORD = ("token_index", "sentence")
 # Longest text in a field; the csv library's own limit is 128 Ki. A larger number takes more memory
 # before a quote that is never closed is an error.
 _FIELD_CHARACTERS = 1 << 24
-_SEPARATORS = {
-    "\t": ("TABs", "a name in .tsv"),
-    ",": ("commas", "a name in .csv"),
-    ";": ("semicolons", "commas in a .csv, or TABs in a .tsv"),
-}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line of a table: its fields by column, texts or of JSON; and two places for messages.
 
     `place` is that of the line, `head` that of the names of the columns.
@@ -67,7 +62,7 @@ class Row:
                         "a list of them"
                     )
                 return "" if value is None else " ".join(map(str, values))
-        raise self.lacks(" or ".join(columns), columns)
+        raise self.lacks(" or ".join(columns))
 
     def text(self, column: str) -> str:
         """Return text to split into tokens, as `field` does. Raises FitError for no string."""
@@ -83,7 +78,7 @@ class Row:
     def label(self, column: str) -> str:
         """Return a label. Raises FitError for an empty one, and where there is no such column."""
         if column not in self.fields:
-            raise self.lacks(f"{column}; elmo fit --label names another column", (column,))
+            raise self.lacks(f"{column}; elmo fit --label names another column")
         label = self.field(column)
         if not label:
             raise FitError(f"{self.place}: the column {column} is empty, expected a label")
@@ -103,17 +98,14 @@ class Row:
         """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
         if not {*_WORD, label} <= self.fields.keys():
             expected = "sentence (tokens with spaces between them), token_index (from 0) and"
-            raise self.lacks(f"{expected} {label}", (*_WORD, label))
+            raise self.lacks(f"{expected} {label}")
         tokens = self.field("sentence").split(" ")
         return tokens, self.token("token_index", tokens), self.label(label)
 
-    def lacks(self, expected: str, columns: Sequence[str]) -> FitError:
-        """Return the error for a table without some columns; names differ by their case."""
-        known = {column.casefold() for column in columns}
-        near = [each for each in self.fields if each not in columns and each.casefold() in known]
-        case = f"; {' and '.join(near)} differs in case" if near else ""
+    def lacks(self, expected: str) -> FitError:
+        """Return the error for a table without some columns."""
         found = ", ".join(map(shown, self.fields))
-        return FitError(f"{self.head}: has the columns {found}; expected {expected}{case}")
+        return FitError(f"{self.head}: has the columns {found}; expected {expected}")
 
 
 def read_examples(
@@ -215,7 +207,7 @@ def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
         raise FitError(f"{path}: {error}") from error
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[TableRow]:
     """Yield the lines of a table. Raises FitError and TextError as `read_examples` does."""
     ending = _ending(path)
     if ending not in (".tsv", ".csv", ".jsonl"):
@@ -226,7 +218,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         yield from _json_rows(path)
         return
     lines = (f"{line}\n" for line in lines_of(path))  # a field in quotes may hold line ends
-    csv.field_size_limit(_FIELD_CHARACTERS)
+    before = csv.field_size_limit(_FIELD_CHARACTERS)  # a setting of the whole process
     # A quote in a .tsv is a character of the text; in a .csv it encloses a field.
     if ending == ".tsv":
         reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -236,30 +228,22 @@ def read_rows(path: Path) -> Iterator[Row]:
     try:
         head = next(rows, [])
         place = f"{path}:{reader.line_num}"
-        _check_head(head, place)
+        if twice := next((name for name in head if name and head.count(name) > 1), None):
+            raise FitError(f"{place}: has the column {twice} twice")
         for fields in rows:
             if len(fields) != len(head):
                 raise FitError(
                     f"{path}:{reader.line_num}: number of columns is {len(fields)}, expected "
                     f"{len(head)}: {', '.join(head)}"
                 )
-            yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)), place)
+            yield TableRow(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)), place)
     except csv.Error as error:
         raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
+    finally:
+        csv.field_size_limit(before)
 
 
-def _check_head(head: Sequence[str], place: str) -> None:
-    """Raise FitError for a name that two columns have, and for columns with another separator."""
-    if len(head) == 1:
-        for separator, (name, expected) in _SEPARATORS.items():
-            if separator in head[0]:
-                raise FitError(f"{place}: {name} separate its columns, expected {expected}")
-    for name in head:
-        if name and head.count(name) > 1:
-            raise FitError(f"{place}: has the column {name} twice")
-
-
-def _json_rows(path: Path) -> Iterator[Row]:
+def _json_rows(path: Path) -> Iterator[TableRow]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -269,26 +253,26 @@ def _json_rows(path: Path) -> Iterator[Row]:
             raise FitError(f"{path}:{number}: is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise FitError(f"{path}:{number}: found {shown(line.strip())}, expected an object")
-        yield Row(f"{path}:{number}", found, f"{path}:{number}")
+        yield TableRow(f"{path}:{number}", found, f"{path}:{number}")
 
 
-def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:
+def _split(row: TableRow, text: str, tokenize: Tokenize) -> list[str]:
     try:
         return list(tokenize(text).tokens)
     except TokenizeError as error:
         raise FitError(f"{row.place}: {error}") from error
 
 
-def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
+def _sentence(row: TableRow, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
     if "text" in row:
         return _split(row, row.text("text"), tokenize), row.label(label)
     return row.field(*_TEXT).split(), row.label(label)
 
 
-def _pair(row: Row, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
+def _pair(row: TableRow, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
     sides: list[Side] = []
     if ("index1" in row) != ("index2" in row):
-        raise row.lacks("both index1 and index2, or neither", ("index1", "index2"))
+        raise row.lacks("both index1 and index2, or neither")
     for number in (1, 2):
         text, index = f"text{number}", f"index{number}"
         if text in row:

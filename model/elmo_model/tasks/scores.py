@@ -35,26 +35,25 @@ def spans(labels: Sequence[str]) -> set[Span]:
     return found
 
 
-def legal_transitions(classes: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return (C,) the labels that may start a sentence, and (C, C) which may follow which.
+Transitions = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+"""(C,) the labels that may start a sentence, and (C, C) which label may follow which."""
+
+
+def legal_transitions(classes: Sequence[str]) -> Transitions:
+    """Return the legal transitions of BIO labels, for any number of sentences.
 
     `I-type` may only follow `B-type` or `I-type` of the same type.
     """
     inside = np.array([label.startswith("I-") for label in classes])
-    kinds = [label[2:] for label in classes]
-    follows = np.array(
-        [
-            [not inside[after] or (before != "O" and kinds[i] == kinds[after])
-             for after in range(len(classes))]
-            for i, before in enumerate(classes)
-        ]
-    )  # fmt: skip
+    kinds = np.array([label[2:] for label in classes])
+    outside = np.array([label == "O" for label in classes])
+    follows = ~inside | (~outside[:, None] & (kinds[:, None] == kinds))
     return ~inside, follows
 
 
-def best_legal(scores: NDArray[np.float32], classes: Sequence[str]) -> list[int]:
+def best_legal(scores: NDArray[np.float32], transitions: Transitions) -> list[int]:
     """Map log-probabilities (n, C) of one sentence to the most probable legal labels (Viterbi)."""
-    starts, follows = legal_transitions(classes)
+    starts, follows = transitions
     best = np.where(starts, scores[0], -np.inf)
     arrivals = []
     for row in scores[1:]:

@@ -201,6 +201,10 @@ class Batches:
             for backward in (False, True)
         ]
 
+    def cursors(self) -> tuple[Cursor, ...]:
+        """Return the positions in the text after the last batch."""
+        return tuple(stream.cursor() for stream in self._streams)
+
     def restore(self, cursors: tuple[Cursor, ...]) -> None:
         """Continue after the batch that had these cursors."""
         for stream, cursor in zip(self._streams, cursors, strict=True):
@@ -217,8 +221,7 @@ class Batches:
             self._direction(forward, index[0], number, 0),
             self._direction(backward, index[1], number, 1),
         )
-        cursors = tuple(stream.cursor() for stream in self._streams)
-        return Batch(characters, directions, self._last - self._first, cursors)
+        return Batch(characters, directions, self._last - self._first, self.cursors())
 
     def _direction(self, rows: Rows, index: Ids, step: int, which: int) -> Direction:
         candidates, tries = NO_CANDIDATES, 0

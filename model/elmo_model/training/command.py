@@ -5,7 +5,6 @@ import json
 import math
 import os
 import signal
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -13,11 +12,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from elmo_model.errors import OptionError
 from elmo_model.files.locks import only_writer
-from elmo_model.files.runtime import keep_freed_memory, usable_cores
+from elmo_model.files.runtime import keep_freed_memory
+from elmo_model.inference.threads import fastest_threads, using_threads
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.progress import output
@@ -26,7 +24,7 @@ from elmo_model.text.tokenizers import raw_note
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.options import TrainOptions
-from elmo_model.training.perplexity import ROWS, Perplexity, bilm_tf, per_token
+from elmo_model.training.perplexity import Perplexity, per_token
 from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.run import Folder, Plan, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
@@ -67,12 +65,18 @@ def train(options: TrainOptions) -> int:
         if processes.first:
             if not folder.plan.exists():
                 _tell_of_raw(shards[0])
-            folder.begin(replace(plan, digest=corpus.digest), vocabulary)
+            threads = options.threads or (
+                folder.read_plan().threads if folder.plan.exists() else None
+            )
+            plan = replace(plan, digest=corpus.digest, threads=threads)
+            folder.begin(plan, vocabulary)
             _tell_softmax_alone(plan)
         processes.wait()
-        if device == "cuda" and plan.precision == "bfloat16":
-            torch.set_float32_matmul_precision("high")
         trainer = Trainer(folder, plan, options, corpus, vocabulary, processes, network)
+        if device == "cpu" and processes.count == 1:  # torchrun names the threads of several
+            threads = plan.threads or fastest_threads(trainer.trial)
+            stack.enter_context(using_threads(threads))
+            folder.write_plan(replace(plan, threads=threads))
         with stop_signals() as received:
             outcome = trainer.run(heldout, lambda: bool(received))
         if processes.first:
@@ -84,7 +88,6 @@ def train(options: TrainOptions) -> int:
 def perplexity(
     name: str | Path,
     text: tuple[str, ...],
-    rows: int | None,
     sentences: int | None,
     as_json: bool,
     on_step: OnStep = ignore,
@@ -92,8 +95,8 @@ def perplexity(
 ) -> str:
     """Measure the last snapshot of a run, or a model with a softmax; return the text to print.
 
-    Without `rows` bilm-tf's figure has `ROWS`, or one for each sentence of a shorter text. Raises
-    ElmoError for faults of the model and the text, and OSError.
+    `sentences` is the number of the first ones that are measured, None for all. Raises ElmoError
+    for faults of the model and the text, and OSError.
     """
     if Folder(Path(name)).plan.is_file():
         model, vocabulary = trained_model(Folder(Path(name)))
@@ -104,22 +107,12 @@ def perplexity(
     every = list(islice(chain.from_iterable(map(sentences_of, shards)), sentences))
     if not every:
         raise TrainingError(f"{', '.join(text)}: there is no sentence to measure on")
-    served = per_token(model, vocabulary, every, on_step)
-    carried = None
-    if sentences is None:
-        with tempfile.TemporaryDirectory(prefix="elmo-perplexity-") as folder:
-            corpus = encode(shards, Path(folder) / "corpus", 1, lambda _: None)
-            rows = rows or min(ROWS, corpus.sentences)
-            carried = bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
+    found = per_token(model, vocabulary, every, on_step)
     if as_json:
-        of_bilm_tf = carried and {**_figures(carried), "rows": rows}
-        figures = {"per_token": _figures(served), "bilm_tf": of_bilm_tf}
-        return json.dumps({"run": model.elmo.origin.name, **figures}, indent=2)
-    lines = [f"{'':24}{'forward':>10}{'backward':>10}{'both':>10}{'predictions':>14}"]
-    lines.append(_row("per token, state zero", served))
-    if carried is not None:
-        lines.append(_row(f"bilm-tf, {rows} rows", carried))
-    return "\n".join(lines)
+        return json.dumps({"run": model.elmo.origin.name, **_figures(found)}, indent=2)
+    figures = f"{found.forward:>10.2f}{found.backward:>10.2f}{found.both:>10.2f}"
+    head = f"{'forward':>10}{'backward':>10}{'both':>10}{'predictions':>14}"
+    return f"{head}\n{figures}{found.predictions:>14,}"
 
 
 def _refuse_other_run(
@@ -158,13 +151,12 @@ def _tell_of_raw(shard: Path) -> None:
 
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
     console = output()
-    workers = options.workers or min(len(shards), usable_cores())
     folder = options.encoded or options.run / "corpus"
 
     def done(path: Path) -> None:
         console.print(f"Encoded {path.name}", markup=False)
 
-    return encode(shards, folder, workers, done)
+    return encode(shards, folder, done)
 
 
 def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
@@ -203,11 +195,6 @@ def _figures(found: Perplexity) -> dict[str, float]:
         "bits_per_word": (found.forward_loss + found.backward_loss) / 2 / math.log(2),
         "predictions": found.predictions,
     }
-
-
-def _row(title: str, found: Perplexity) -> str:
-    figures = f"{found.forward:>10.2f}{found.backward:>10.2f}{found.both:>10.2f}"
-    return f"{title:24}{figures}{found.predictions:>14,}"
 
 
 # SIGHUP comes when a terminal or an ssh connection is lost; Windows has none.

@@ -7,12 +7,9 @@ import shutil
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from glob import glob
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
@@ -134,14 +131,12 @@ def sentences_of(path: Path) -> Iterator[list[str]]:
     return filter(None, map(str.split, lines_of(path)))
 
 
-def encode(
-    shards: Sequence[Path], folder: Path, workers: int, done: Callable[[Path], None]
-) -> Corpus:
+def encode(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> Corpus:
     """Encode text into `folder`, unless that holds it already, and map it.
 
     A shard without a sentence is left out and logged; the first sentences of all shards are read
-    before one is encoded. Memory holds the distinct words, never the text. `workers` processes read
-    one shard each; `done` is called after every shard. Another run that encodes into the folder is
+    before one is encoded. Memory holds the distinct words, never the text. `done` is called after
+    every shard. Another run that encodes into the folder is
     waited for. Raises TrainingError or TextError for text that cannot be read, and TrainingError
     for a folder that holds anything else than an encoded corpus.
     """
@@ -158,8 +153,7 @@ def encode(
         with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
             whole = Path(temporary) / "whole"
             whole.mkdir()
-            parts = [Path(temporary) / str(number) for number in range(len(shards))]
-            _merge(_read_all(shards, parts, workers, done), whole)
+            _merge(_parts(shards, Path(temporary), done), whole)
             shutil.rmtree(folder, ignore_errors=True)
             publish(whole, folder)
         return Corpus.open(folder)
@@ -241,17 +235,11 @@ def _signature(path: Path) -> tuple[str, int, int]:
     return path.name, status.st_size, status.st_mtime_ns
 
 
-def _read_all(
-    shards: Sequence[Path], stems: Sequence[Path], workers: int, done: Callable[[Path], None]
-) -> Iterator[_Part]:
-    with ExitStack() as stack:
-        run: Callable[..., Iterator[_Part]] = map
-        if min(workers, len(shards)) > 1:
-            pool = ProcessPoolExecutor(min(workers, len(shards)), mp_context=get_context("spawn"))
-            run = stack.enter_context(pool).map
-        for path, part in zip(shards, run(_read_shard, shards, stems), strict=True):
-            done(path)
-            yield part
+def _parts(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> Iterator[_Part]:
+    for number, path in enumerate(shards):
+        part = _read_shard(path, folder / str(number))
+        done(path)
+        yield part
 
 
 def _read_shard(path: Path, stem: Path) -> _Part:

@@ -1,6 +1,6 @@
 """The language model that trains a biLM: each direction predicts its next word."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -66,7 +66,8 @@ class LanguageModel(nn.Module):
         # two threads would draw dropout masks in no fixed order; a GPU has one queue for both
         random = self.training and self.dropout.p > 0
         if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
-            parameters = [*bilm.parameters(), *self.softmax.parameters()]
+            every = (*bilm.parameters(), *self.softmax.parameters())
+            parameters = [each for each in every if each.requires_grad]
             losses, (left, right) = parallel_graphs(forward, backward, [vectors], parameters)
         else:
             (first, left), (second, right) = forward(vectors), backward(vectors)
@@ -75,13 +76,15 @@ class LanguageModel(nn.Module):
         return torch.stack(losses), State(after.h.to(state.h.dtype), after.c.to(state.c.dtype))
 
     @torch.no_grad()
-    def shrink_recurrence(self, batch: Batch, noise: float) -> None:
+    def shrink_recurrence(
+        self, batch: Batch, noise: float, mean: Callable[[Tensor], Tensor] = lambda moments: moments
+    ) -> None:
         """Replace every recurrent matrix R by the one that reads noisy outputs best.
 
         For outputs of second moments H, and noise of standard deviation s, R H (H + s^2 I)^-1 has
         the least mean squared error from what R makes of the outputs without noise: it keeps the
         directions that text uses and drops the rest, by which other input is amplified. Without
-        noise nothing changes.
+        noise nothing changes. `mean` takes the mean of H over all processes.
         """
         vectors = self._vectors(batch.characters)
         stacks = self.elmo.bilm.forward_stack, self.elmo.bilm.backward_stack
@@ -94,7 +97,7 @@ class LanguageModel(nn.Module):
                 assert isinstance(lstm, ProjectedLSTM)
                 residual = layers[number - 1] if stack.skip and number else 0
                 outputs = layers[number] - residual  # (N, P), those of the LSTM itself
-                moments = outputs.T @ outputs / len(outputs)
+                moments = mean(outputs.T @ outputs / len(outputs))
                 noisy = moments + noise**2 * torch.eye(len(moments), device=moments.device)
                 weight = lstm.recurrent.weight
                 weight.copy_(torch.linalg.solve(noisy, moments @ weight.T).T)

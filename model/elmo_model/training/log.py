@@ -10,65 +10,53 @@ import torch
 from torch import Tensor
 
 from elmo_model.files.atomic import write_bytes
+from elmo_model.inference.stability import BAR
+from elmo_model.progress import Display
+from elmo_model.training.perplexity import Perplexity
 from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run import Plan
 
 
-class Log:
-    """An append-only file. A run that continues from step `step` drops the lines of later steps."""
+class RunLog:
+    """The losses since the last line, the file of all lines, and what a person sees of them.
 
-    def __init__(self, path: Path, step: int) -> None:
-        kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
-        text = "".join(json.dumps(line) + "\n" for line in kept)
-        write_bytes(path, text.encode())
-        self._path = path
+    Losses are kept on the device: reading one waits for a GPU. Without a path, in all processes but
+    the first one, nothing is written or shown.
+    """
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Append one line; it is in the file when this returns."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+    def __init__(
+        self, path: Path | None, plan: Plan, display: Display, step: int, seconds: float
+    ) -> None:
+        """Continue after `step`, `seconds` of training; lines of later steps are dropped."""
+        self._path, self._plan, self._display = path, plan, display
+        if path is not None:
+            kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
+            write_bytes(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        self._restart(step, seconds)
 
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the lines, without a last one that a crash cut off."""
-    lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            break
-    return lines
-
-
-class Figures:
-    """Losses since the last line of the log, kept on the device: reading one waits for the GPU."""
-
-    def __init__(self, plan: Plan, step: int, seconds: float) -> None:
-        self._plan = plan
-        self.restart(step, seconds)
-
-    def restart(self, step: int, seconds: float) -> None:
-        """Begin the interval of the next line."""
-        self._since = (step, seconds)
+    def _restart(self, step: int, seconds: float) -> None:
+        self._since = self._now = step, seconds
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
 
-    def add(self, losses: Tensor, norm: Tensor) -> None:
-        """Add the losses (2,) and the norm of the gradient of a step."""
+    def add(self, step: int, losses: Tensor, norm: Tensor) -> None:
+        """Add the losses (2,) and the norm of the gradient of a step, and show that it is done."""
         self._losses.append(losses)
         self._norms.append(norm)
+        self._display.advance(step)
 
     def losses(self) -> Tensor:
-        """Return the mean losses (2,) of this process in the interval."""
+        """Return the mean losses (2,) of this process since the last line."""
         return torch.stack(self._losses).double().mean(dim=0)
 
     def line(self, step: int, seconds: float, losses: Tensor) -> dict[str, Any]:
-        """Return the line of the log for the interval."""
+        """Return the figures since the last line; `losses` are those of all processes."""
         forward, backward = losses.tolist()
         norm = float(torch.stack(self._norms).mean())
         steps, time_taken = step - self._since[0], seconds - self._since[1]
         recipe = self._plan.recipe
         tokens_per_step = recipe.tokens_per_step
+        self._now = step, seconds
         return {
             "step": step,
             "tokens": step * tokens_per_step,
@@ -80,6 +68,55 @@ class Figures:
             "loss_forward": forward,
             "loss_backward": backward,
         }
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Append the line that `line` returned, and begin the next one."""
+        self._restart(*self._now)
+        self._append(line)
+
+    def measured(self, step: int, found: Perplexity | None, moved: float) -> None:
+        """Append and show a perplexity, where there is a softmax, and the `moved` of stability."""
+        figures = {}
+        if found is not None:
+            self._display.report(f"held-out perplexity {found.both:.2f}")
+            figures = {
+                "heldout_perplexity": found.both,
+                "heldout_perplexity_forward": found.forward,
+                "heldout_perplexity_backward": found.backward,
+            }
+        if moved > BAR:
+            self._display.report(
+                f"Warning: the network amplifies rounding: rounding its weights once moves a value "
+                f"by {moved:.1e}, expected at most {BAR:.0e}; a run in a "
+                "new folder with a larger --recurrent-noise calms it"
+            )
+        tokens = step * self._plan.recipe.tokens_per_step
+        self._append({"step": step, "tokens": tokens, **figures, "rounding": moved})
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        """Append a line; it is in the file when this returns."""
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def is_due(self) -> bool:
+        """Tell whether the last line that was shown is so old that another is worth its cost."""
+        return self._path is not None and self._display.is_due()
+
+    def show(self, line: Mapping[str, Any]) -> None:
+        """Show the figures of a line."""
+        self._display.report(log_line(line, self._plan.steps))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the lines, without a last one that a crash cut off."""
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines
 
 
 def log_line(line: Mapping[str, Any], steps: int) -> str:

@@ -66,8 +66,6 @@ def optimiser_for(model: nn.Module, recipe: Recipe) -> Optimisers:
                 model.parameters(), recipe.learning_rate, initial_accumulator_value=1.0, eps=0.0
             )
         )
-    if recipe.optimiser == "adamw":
-        return Optimisers(_adamw(model.parameters(), recipe))
     hidden = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
     hidden.sort(key=torch.numel, reverse=True)
     chosen = set(map(id, hidden))
@@ -130,9 +128,9 @@ class WeightAverage(Generic[_Model]):
         pairs = zip(self.model.parameters(), self._trained.parameters(), strict=True)
         for average, weight in pairs:
             # Weights that do not learn keep their bits, and so their revision: lerp makes 0.0 of
-            # -0.0.
-            if not average.equal(weight):
-                average.lerp_(weight, 1 - decay)
+            # -0.0. A GPU is not waited for.
+            moved = torch.lerp(average, weight, 1 - decay)
+            average.copy_(torch.where(average == weight, average, moved))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the average by the names of the model's state; empty where it is switched off."""

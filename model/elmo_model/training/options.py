@@ -23,8 +23,9 @@ class TrainOptions:
     """The options of `elmo train`; None leaves the choice to the device or the text.
 
     `overrides` are values that take the place of the recipe's, by the names of its fields.
-    Intervals (`..._every`) are in steps; `save_minutes` is the longest time between two snapshots.
-    `minutes` ends this call early, saved.
+    `threads` are torch's; without them a new run tries one and all, and a run that goes on keeps
+    its own. Intervals (`..._every`) are in steps; `save_minutes` is the longest time between two
+    snapshots. `minutes` ends this call early, saved.
     """
 
     run: Path
@@ -46,12 +47,12 @@ class TrainOptions:
     name: str | None = None
     precision: str | None = None
     device: str = "auto"
+    threads: int | None = None
     minutes: float | None = None
     log_every: int = 100
     measure_every: int = 5000
     save_every: int = 5000
     save_minutes: float = 5.0
-    workers: int | None = None
     encoded: Path | None = None
 
     def check(self) -> None:
@@ -77,7 +78,7 @@ class TrainOptions:
         recipe = replace(RECIPES[self.recipe], **self.overrides)
         for name, acts, needed in (
             ("matrix_rate", recipe.optimiser == "muon", "--optimiser muon"),
-            ("weight_decay", recipe.optimiser != "adagrad", "--optimiser muon or adamw"),
+            ("weight_decay", recipe.optimiser == "muon", "--optimiser muon"),
             ("decay", recipe.schedule == "constant-decay", "--schedule constant-decay"),
             ("warmup_steps", recipe.warmup > 0, "--warmup above 0"),
             ("samples", self.softmax == "sampled", "--softmax sampled"),

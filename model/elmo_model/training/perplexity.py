@@ -1,25 +1,16 @@
-"""Perplexity of text: that of bilm-tf, and one that is independent of the batch size."""
+"""Perplexity of text, which depends on its sentences alone, not on the batches."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.errors import OptionError
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
-from elmo_model.training.batches import Batch, CharacterTable, Direction
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.language_model import LanguageModel
-from elmo_model.training.row_stream import Rows, RowStream
 from elmo_model.training.vocabulary import Vocabulary
-
-ROWS = 256
-"""Rows of bilm-tf's figure where none are asked for: those of the published figures."""
 
 _POSITIONS = 8192  # characters, or tokens, of a batch; bounds memory
 
@@ -44,7 +35,7 @@ class Perplexity:
 
     @property
     def both(self) -> float:
-        """The geometric mean of both, as bilm-tf reports it."""
+        """The geometric mean of both."""
         return _exp((self.forward_loss + self.backward_loss) / 2)
 
 
@@ -69,47 +60,11 @@ def per_token(
                 chosen = [sentences[number] for number in batch]
                 totals += _losses(model, vocabulary, chosen)
                 predictions += sum(len(sentence) + 1 for sentence in chosen)
-                on_step("Per token", predictions, in_all)
+                on_step("Perplexity", predictions, in_all)
     finally:
         model.train(training)
     forward, backward = (totals / predictions).tolist()
     return Perplexity(forward, backward, predictions)
-
-
-def bilm_tf(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    corpus: Corpus,
-    rows: int,
-    block: int = 32,
-    on_step: OnStep = ignore,
-) -> Perplexity:
-    """Measure as bilm-tf's `test` does (bilm-tf `training.py`).
-
-    Rows are full: a row takes the next sentence when its own ends. State is carried for ever, and
-    the last words that do not fill all rows are left out, so the figure depends on `rows`. bilm-tf
-    reads one step at a time; here `block` steps are read at once. Raises OptionError for more rows
-    than sentences, of which each row begins with one.
-    """
-    if rows > corpus.sentences:
-        raise OptionError(f"--rows is {rows}, expected at most the {corpus.sentences} sentences")
-    cnn = model.elmo.config.char_cnn
-    assert cnn is not None
-    characters = CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, _POSITIONS)
-    training, device = model.training, model.softmax.weight.device
-    model.eval()
-    state, totals, steps = model.zero_state(rows), torch.zeros(2, dtype=torch.float64), 0
-    try:
-        with torch.no_grad():
-            for batch in _blocks(corpus, characters, rows, block):
-                losses, state = model(batch.to(device), state)
-                totals += losses.double().cpu() * len(batch.directions[0].sizes)
-                steps += len(batch.directions[0].sizes)
-                on_step("As bilm-tf", steps * rows, corpus.pairs)
-    finally:
-        model.train(training)
-    forward, backward = (totals / steps).tolist()
-    return Perplexity(forward, backward, steps * rows)
 
 
 def _losses(
@@ -132,26 +87,6 @@ def _losses(
     forward = model.softmax.full(top[here, :width], numbers[here + 1])
     backward = model.softmax.full(top[here + 1, width:], numbers[here])
     return torch.stack((forward.double().sum(), backward.double().sum())).cpu()
-
-
-def _blocks(corpus: Corpus, table: CharacterTable, rows: int, block: int) -> Iterator[Batch]:
-    """Yield batches of up to `block` steps, each step filled as a batch of its own."""
-    streams = [RowStream(corpus, rows, 1, backward=b, seed=None) for b in (False, True)]
-    while steps := list(islice(_steps(streams, rows), block)):
-        # steps of (rows, 1) next to each other: (rows, steps)
-        both = [np.concatenate([step[d].inputs for step in steps], axis=1) for d in (0, 1)]
-        targets = [np.concatenate([step[d].targets for step in steps], axis=1) for d in (0, 1)]
-        characters, index = table.look_up(np.stack(both))
-        forward, backward = (Direction.of(index[d], table.targets[targets[d]]) for d in (0, 1))
-        yield Batch(characters, (forward, backward), rows)
-
-
-def _steps(streams: Sequence[RowStream], rows: int) -> Iterator[tuple[Rows, Rows]]:
-    while True:
-        forward, backward = (stream.next_batch(0, rows) for stream in streams)
-        if forward is None or backward is None:
-            return
-        yield forward, backward
 
 
 def _exp(loss: float) -> float:

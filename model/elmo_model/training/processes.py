@@ -4,11 +4,17 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from elmo_model.training import TrainingError
+
+_PATIENCE = timedelta(days=7)
+"""Time that a process waits for the others: the first one alone encodes the text and measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,14 @@ class Processes:
             return
         for parameter in parameters:
             assert parameter.grad is not None
-            distributed.all_reduce(parameter.grad)
-            parameter.grad /= self.count
+            self.mean(parameter.grad)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Replace values by their means over all processes, and return them."""
+        if self.count > 1:
+            distributed.all_reduce(values)
+            values /= self.count
+        return values
 
     def any(self, flag: bool) -> bool:
         """Return whether the flag is set in any process; all processes must call this."""
@@ -70,12 +82,14 @@ def process_group(device: str) -> Iterator[Processes]:
     if count == 1:
         yield Processes(0, 1, torch.device(device))
         return
+    if "LOCAL_RANK" not in os.environ:
+        raise TrainingError("WORLD_SIZE is set without LOCAL_RANK, expected a start by torchrun")
     place = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" else device)
     if device == "cuda":
         torch.cuda.set_device(place)
-    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    distributed.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
     try:
-        control = distributed.new_group(backend="gloo")
+        control = distributed.new_group(backend="gloo", timeout=_PATIENCE)
         yield Processes(distributed.get_rank(), count, place, control)
     finally:
         distributed.destroy_process_group()

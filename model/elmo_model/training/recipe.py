@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Schedule = Literal["constant", "constant-decay", "cosine"]
+Schedule = Literal["constant", "constant-decay"]
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
-Optimiser = Literal["adagrad", "adamw", "muon"]
+Optimiser = Literal["adagrad", "muon"]
 OPTIMISERS: tuple[str, ...] = get_args(Optimiser)
 SoftmaxBias = Literal["zero", "unigram"]
 SOFTMAX_BIASES: tuple[str, ...] = get_args(SoftmaxBias)
@@ -25,8 +25,7 @@ class Recipe:
     - `learning_rate` is the peak rate. With "muon" it is that of the parameters that AdamW trains,
       and `matrix_rate` that of the matrices (`elmo_model.training.optimiser`).
     - `warmup` is a share of all steps, cut to `warmup_steps` where that is given. `decay` is the
-      share of all steps in which "constant-decay" falls. `floor` is the share of the learning rate
-      at which "constant-decay" and "cosine" end.
+      share of all steps in which "constant-decay" falls, to the share `floor` of the learning rate.
     - `average` is the decay per step of the moving average of the weights, 0 for none. The average
       is the model that is measured and exported.
     - `softmax_bias` is what the biases of the softmax start from: "zero", as in bilm-tf, or the
@@ -113,32 +112,28 @@ RECIPES = {
 def lr_factor(recipe: Recipe, step: int, steps: int) -> float:
     """Return the factor of the peak rate in step `step`, counted from 0, of `steps`.
 
-    The rate rises linearly over the warm-up. Then "constant" keeps it, "cosine" lets it fall as
-    half a cosine until the last step, and "constant-decay" keeps it until the last `decay` share of
-    the steps and then lets it fall as 1 - sqrt (Hägele et al. 2024). Both falls end at `floor`.
+    The rate rises linearly over the warm-up. Then "constant" keeps it, and "constant-decay" keeps
+    it until the last `decay` share of the steps and then lets it fall as 1 - sqrt (Hägele et al.
+    2024) to `floor`.
     Steps that train the softmax alone are a schedule of their own, without a warm-up.
     """
     alone = min(recipe.softmax_steps, steps)
     if step < alone:
-        return _after_warmup(recipe, step, alone)
+        return _fall(recipe, step, alone)
     step, steps = step - alone, steps - alone
     warmup = round(recipe.warmup * steps)
     if recipe.warmup_steps is not None:
         warmup = min(warmup, recipe.warmup_steps)
     if step < warmup:
         return (step + 1) / warmup
-    return _after_warmup(recipe, step, steps, warmup)
+    return _fall(recipe, step, steps)
 
 
-def _after_warmup(recipe: Recipe, step: int, steps: int, warmup: int = 0) -> float:
+def _fall(recipe: Recipe, step: int, steps: int) -> float:
     if recipe.schedule == "constant":
         return 1.0
-    if recipe.schedule == "cosine":
-        done = min(1.0, (step - warmup) / max(1, steps - warmup))
-        share = 0.5 * (1 + math.cos(math.pi * done))
-    else:
-        decay = max(1, round(recipe.decay * steps))
-        share = 1 - math.sqrt(max(0.0, min(1.0, 1 - (steps - step) / decay)))
+    decay = max(1, round(recipe.decay * steps))
+    share = 1 - math.sqrt(max(0.0, min(1.0, 1 - (steps - step) / decay)))
     return recipe.floor + (1 - recipe.floor) * share
 
 

@@ -32,8 +32,8 @@ class Plan:
     `name`, which decides none, is that of the network that is written. `words` is the size of the
     vocabulary; `text` names every shard with its size in bytes; `weights` is the revision of the
     network that the run starts from, None for random weights; `digest` is that of the encoded text,
-    None before it is encoded and in runs of earlier versions. On a GPU the order of additions may
-    vary, and with it the last digits of the weights.
+    None before it is encoded. `threads` are those of a CPU, None before they are chosen: other
+    numbers of them, and a GPU, add in another order, which changes the last digits of the weights.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Plan:
     text: tuple[tuple[str, int], ...]
     weights: str | None = None
     digest: str | None = None
+    threads: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values that `from_dict` reads."""
@@ -67,15 +68,6 @@ class Plan:
                 "text": tuple((name, size) for name, size in values["text"]),
             }
         )
-
-
-_HINTS = {
-    "config": "; --shape, --cell, --projection and --weights decide the network",
-    "text": "; it lists each file of --text with its size in bytes",
-    "weights": "; it is the revision of --weights",
-    "words": "; another text has other words",
-}
-"""What a message adds about a key of the plan, by its first part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,8 @@ class Folder:
     def begin(self, plan: Plan, vocabulary: Vocabulary) -> None:
         """Write the plan of a new run, or check that the run in this folder has the same plan.
 
-        The name may change, and where the schedule has no fixed end the number of steps, though
-        not below the steps that are done. Raises TrainingError for a run with another plan.
+        The name may change, and the number of steps, though not below the steps that are done.
+        Raises TrainingError for a run with another plan.
         """
         if self.plan.exists():
             self.check(plan)
@@ -121,20 +113,27 @@ class Folder:
         else:
             self.path.mkdir(parents=True, exist_ok=True)
             vocabulary.write(self.vocabulary)
+        self.write_plan(plan)
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write the plan in place of a former one."""
         write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
 
     def check(self, plan: Plan) -> None:
         """Raise TrainingError unless `plan` may take the place of that of the run here."""
         known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
-        del given["digest"]  # see `begin`
+        del given["digest"], given["threads"]  # see `begin`, and the last digits of the weights
         del given["name"]  # by default that of the folder, which may be renamed
         if plan.recipe.keep_vectors:
             del given["recipe.samples"]  # decides nothing
         steps = given.pop("steps")
         for key, value in given.items():
             if known.get(key) != value:
-                raise self._differs(key, known.get(key), value, _HINTS.get(key.split(".")[0], ""))
+                raise TrainingError(
+                    f"{self.path}: the run here has {key} {shown(known.get(key))}, found "
+                    f"{shown(value)}; expected the same, or another folder"
+                )
         path = latest(self.snapshots)
         done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
         if steps < done:
@@ -142,16 +141,6 @@ class Folder:
                 f"{self.path}: the run here has done {done:,} steps of {each:,} tokens, and this "
                 f"command asks for {steps:,}; expected {done:,} or more"
             )
-        # only where the rate of a step depends on their number
-        if plan.recipe.schedule == "cosine" and known["steps"] != steps:
-            hint = "; a run with --schedule constant-decay can be lengthened"
-            raise self._differs("steps", known["steps"], steps, hint)
-
-    def _differs(self, key: str, known: object, found: object, hint: str = "") -> TrainingError:
-        return TrainingError(
-            f"{self.path}: the run here has {key} {shown(known)}, found {shown(found)}; expected "
-            f"the same, or another folder{hint}"
-        )
 
     def read_plan(self) -> Plan:
         """Read the plan of the run in this folder. Raises TrainingError if there is none."""

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.text.alphabets import WordVocabulary
+
 # Logits held at once. More means fewer, larger products; the full softmax is bound by memory, the
 # sampled softmax on a CPU is fastest while its logits stay in the cache.
 LOGITS = 1 << 26
@@ -41,6 +44,15 @@ class Softmax(nn.Module):
         """
         occurrences = counts.double().clamp(min=0.5)
         self.bias.copy_((occurrences / occurrences.sum()).log())
+
+    @torch.no_grad()
+    def take_over(self, known: WordSoftmax, vocabulary: WordVocabulary) -> None:
+        """Take the rows and biases of the words that another softmax knows, in place."""
+        words = set(known.vocabulary.words)
+        shared = torch.tensor([word in words for word in vocabulary.words])
+        rows = torch.from_numpy(known.vocabulary.word_ids(vocabulary.words))[shared]
+        self.weight[shared] = known.rows(rows)
+        self.bias[shared] = known.bias[rows]
 
     def full(self, inputs: Tensor, targets: Tensor, held: int = LOGITS) -> Tensor:
         """Map (N, P) and N target words to N negative log probabilities over all words.
@@ -161,12 +173,15 @@ class _LogSumExp(torch.autograd.Function):
     def backward(ctx: Any, d_sums: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight, probabilities = ctx.saved_tensors
         scale = d_sums.to(inputs.dtype).unsqueeze(1)
+        width = inputs.shape[1]
         scaled = torch.cat((inputs * scale, scale), dim=1)
+        if scaled.device.type != "cpu":  # a GPU's fast products have multiples of 8 columns
+            scaled = functional.pad(scaled, (0, -scaled.shape[1] % 8))
         d_weight = probabilities.t() @ scaled
         return (
             (probabilities @ weight) * scale,
-            d_weight[:, :-1],
-            d_weight[:, -1].to(d_sums.dtype),
+            d_weight[:, :width],
+            d_weight[:, width].to(d_sums.dtype),
             None,
             None,
         )

@@ -2,23 +2,25 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from elmo_model.inference.stability import largest_change
+from elmo_model.models.opening import find_softmax
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
-from elmo_model.progress import Display, display
-from elmo_model.tasks.evaluation.stability import BAR, largest_change
+from elmo_model.progress import display
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
-from elmo_model.training.log import Figures, Log, log_line
+from elmo_model.training.log import RunLog
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import per_token
@@ -65,9 +67,15 @@ class Trainer:
         if plan.recipe.keep_vectors:
             assert network is not None  # or the options would have been refused
             self._teacher = network.bilm.to(self._device).eval()
+            for part in (self.model.char_cnn, self.model.softmax):
+                part.requires_grad_(False)  # several processes expect a gradient of all else
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
             self.model.softmax.bias_from(torch.from_numpy(counts))
+        if network is not None and options.weights is not None:
+            stored = find_softmax(options.weights, network)
+            if stored is not None:
+                self.model.softmax.take_over(stored.read(), vocabulary)
         use_fused_loop(self.model.elmo.bilm, plan.recipe.recurrent_noise)
         self._optimiser = optimiser_for(self.model, plan.recipe)
         self._average = WeightAverage(self.model, plan.recipe.average)
@@ -86,23 +94,32 @@ class Trainer:
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         begun = self._step
-        log = Log(self._folder.log, begun) if self._processes.first else None
         shown = self._processes.first
         with display(self._plan.name, self._plan.steps, begun, shown=shown) as shows:
-            stopped = self._train(heldout, should_stop, log, shows)
+            path = self._folder.log if shown else None
+            log = RunLog(path, self._plan, shows, begun, self._seconds)
+            stopped = self._train(heldout, should_stop, log)
             if self._processes.first:
                 self._folder.export(self._average.model, self._plan, self._vocabulary)
             self._processes.wait()
         return Outcome(begun, self._step, self._plan.steps, stopped)
 
+    def trial(self) -> None:
+        """Compute losses and gradients of the next batch, and change nothing."""
+        cursors = self._batches.cursors()
+        batch = self._batches.next_batch(self._step)
+        self._batches.restore(cursors)
+        assert batch is not None  # the text is read again and again
+        losses, _ = self._losses(batch)
+        torch.autograd.backward(losses.mean())
+        self._optimiser.zero_grad()
+
     def _train(
         self,
         heldout: Sequence[Sequence[str]],
         should_stop: Callable[[], bool],
-        log: Log | None,
-        shows: Display,
+        log: RunLog,
     ) -> bool:
-        figures = Figures(self._plan, self._step, self._seconds)
         started = saved = time.perf_counter()
         begin = started - self._seconds
         stopped = False
@@ -111,12 +128,11 @@ class Trainer:
             while self._step < self._plan.steps and not stopped:
                 batch = next(batches)
                 losses, norm = self._move(batch.to(self._device))
-                figures.add(losses, norm)
                 self._step += 1
                 self._average.update(self._step, last=self._step == self._plan.steps)
                 self._seconds = time.perf_counter() - begin
-                shows.advance(self._step)
-                self._report(figures, log, shows)
+                log.add(self._step, losses, norm)
+                self._report(log)
                 stopped = self._stops(should_stop, started)
                 last = stopped or self._step == self._plan.steps
                 if self._due(self._options.save_every, last) or self._is_overdue(saved):
@@ -125,50 +141,56 @@ class Trainer:
                     saved = time.perf_counter()
                 signalled = stopped and should_stop()
                 if heldout and self._due(self._options.measure_every, last) and not signalled:
-                    self._measure(heldout, log, shows)
+                    self._measure(heldout, log)
                 begin = time.perf_counter() - self._seconds  # only training counts
         return stopped and self._step < self._plan.steps
 
-    def _report(self, figures: Figures, log: Log | None, shows: Display) -> None:
+    def _report(self, log: RunLog) -> None:
         """Write a line of the log where one is due, and show the latest figures."""
         is_logged = self._due(self._options.log_every)
-        is_shown = self._step == 1 or self._agree(log is not None and shows.is_due())
+        is_shown = self._step == 1 or self._agree(log.is_due())
         if not is_logged and not is_shown:
             return
-        means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
-        line = figures.line(self._step, self._seconds, means)
+        means = torch.stack(self._processes.gather(log.losses())).mean(dim=0)
+        line = log.line(self._step, self._seconds, means)
         if is_logged:
-            figures.restart(self._step, self._seconds)
             self._refuse_infinite(line["loss"])
-        if log is not None:
-            if is_logged:
-                log.write(line)
-            shows.report(log_line(line, self._plan.steps))
+            log.write(line)
+        log.show(line)
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
-        softmax_alone = self._step < recipe.softmax_steps
         noise = recipe.recurrent_noise
-        if self._step == recipe.softmax_steps and self._teacher is not None and noise:
-            self.model.shrink_recurrence(batch, noise)
+        if self._step == 0 and self._teacher is not None and noise:
+            self.model.shrink_recurrence(batch, noise, self._processes.mean)
+        with _products(self._is_mixed and self._device.type == "cuda"):
+            losses, self._state = self._losses(batch)
+            loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
+            self._optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            if self._step < recipe.softmax_steps:
+                self._processes.average_gradients(self.model.softmax.parameters())
+            norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
+            self._optimiser.step(lr_factor(recipe, self._step, self._plan.steps))
+        return losses.detach(), norm
+
+    @property
+    def _is_mixed(self) -> bool:
+        return self._plan.precision == "bfloat16"
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, State]:
+        """Map a batch to the losses (2,) of this step and the state of the rows after it."""
         # dropout and noise depend on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
-        with torch.autocast(
-            self._device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"
-        ):
-            if softmax_alone:  # the wrapper of several processes expects a gradient of everything
-                losses, self._state = self.model(batch, self._state, softmax_alone=True)
+        found: tuple[Tensor, State]
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_mixed):
+            # the wrapper of several processes expects a gradient of everything
+            if self._step < self._plan.recipe.softmax_steps:
+                found = self.model(batch, self._state, softmax_alone=True)
             else:
-                losses, self._state = self._data_parallel(batch, self._state, teacher=self._teacher)
-        loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
-        self._optimiser.zero_grad()
-        loss.backward()
-        if softmax_alone:
-            self._processes.average_gradients(self.model.softmax.parameters())
-        norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
-        self._optimiser.step(lr_factor(recipe, self._step, self._plan.steps))
-        return losses.detach(), norm
+                found = self._data_parallel(batch, self._state, teacher=self._teacher)
+        return found
 
     def _refuse_infinite(self, value: float) -> None:
         if not math.isfinite(value):
@@ -193,33 +215,13 @@ class Trainer:
     def _due(self, every: int, last: bool = False) -> bool:
         return last or self._step % every == 0 or self._step == self._plan.steps
 
-    def _measure(self, heldout: Sequence[Sequence[str]], log: Log | None, shows: Display) -> None:
-        if log is None:
+    def _measure(self, heldout: Sequence[Sequence[str]], log: RunLog) -> None:
+        if not self._processes.first:
             return
-        model, figures = self._average.model, {}
-        if not self._plan.recipe.keep_vectors:
-            found = per_token(model, self._vocabulary, heldout)
-            shows.report(f"held-out perplexity {found.both:.2f}")
-            figures = {
-                "heldout_perplexity": found.both,
-                "heldout_perplexity_forward": found.forward,
-                "heldout_perplexity_backward": found.backward,
-            }
-        moved = largest_change(model.elmo)
-        if moved > BAR:
-            shows.report(
-                f"Warning: the network amplifies rounding: rounding its weights once moves a value "
-                f"by {moved:.1e}, expected at most {BAR:.0e}; a run in a "
-                "new folder with a larger --recurrent-noise calms it"
-            )
-        log.write(
-            {
-                "step": self._step,
-                "tokens": self._step * self._plan.recipe.tokens_per_step,
-                **figures,
-                "rounding": moved,
-            }
-        )
+        model = self._average.model
+        has_softmax = not self._plan.recipe.keep_vectors
+        found = per_token(model, self._vocabulary, heldout) if has_softmax else None
+        log.measured(self._step, found, largest_change(model.elmo))
 
     def _save(self, batch: Batch) -> None:
         """Write a snapshot with the rows of all processes, in the order of their ranks."""
@@ -265,6 +267,18 @@ class Trainer:
             plan.seed,
             (processes.rank, processes.count),
         )
+
+
+@contextmanager
+def _products(are_rounded: bool) -> Iterator[None]:
+    """Round the float32 products of a GPU to TF32 meanwhile, where the others are in bfloat16."""
+    before = torch.get_float32_matmul_precision()
+    if are_rounded:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _mixed(*numbers: int) -> int:

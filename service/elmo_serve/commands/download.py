@@ -7,6 +7,8 @@ import click
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_serve.commands.options import cache_option
 from elmo_serve.commands.terminal import download_progress, fail
+from elmo_serve.models.cache import cache_of_environment
+from elmo_serve.models.fetching import fetch
 
 
 @click.command()
@@ -24,8 +26,6 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
       $ elmo download 5.5B
       $ elmo download original --cache models --mirror https://mirror.example/elmo
     """
-    from elmo_serve.models.cache import cache_of_environment
-    from elmo_serve.models.fetching import fetch
 
     if name is None:
         fail("NAME is missing; `elmo models` lists the models", code=2)

@@ -11,7 +11,6 @@ import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_model.steps import OnStep
-from elmo_model.tasks import report
 from elmo_model.tasks.examples import FitError
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
@@ -23,6 +22,7 @@ from elmo_serve.commands.options import (
     precision_option,
     refuse_given,
     server_option,
+    threads_option,
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from elmo_client import Client
     from elmo_model.tasks.command import FitCommand, LayerSource
-    from elmo_model.tasks.comparison import FittedTask
+    from elmo_model.tasks.report import FittedTask
 
 _OPTIONS: Final = ("seeds", "validation", "layer_norm", "l2_weights", "dropout")
 
@@ -74,6 +74,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")
 @device_option()
 @precision_option()
+@threads_option()
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
 @server_option("Take the vectors from this server, which then serves the task.")
 @api_key_option()
@@ -94,7 +95,7 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
     """
     if not re.fullmatch(TASK_NAME, name):
         fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)
-    model, device, precision = (values.pop(key) for key in ("model", "device", "precision"))
+    model, device, precision, threads = map(values.pop, ("model", "device", "precision", "threads"))
     out, force, server = (values.pop(key) for key in ("out", "force", "server"))
     options = {key: values.pop(key) for key in _OPTIONS}
     if server is not None:
@@ -110,11 +111,15 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
     asked = command.FitCommand(name, options=command.FitOptions(**options), **values)
     with steps() as step:
         if server is not None:
-            text = _fitted_with_server(asked, server, api_key, out, step, force=force)
+            text = _fitted_with_server(asked, server, api_key, threads, out, step, force=force)
         else:
             step(f"Reading {model}")
             source = command.encoder_source(
-                resolve_model(model), place_of(device), precision, layer_norm=options["layer_norm"]
+                resolve_model(model),
+                place_of(device),
+                precision,
+                layer_norm=options["layer_norm"],
+                threads=threads,
             )
             text = _kept(command.fit(asked, source, step), out)
     click.echo(text)
@@ -124,6 +129,7 @@ def _fitted_with_server(
     command: FitCommand,
     url: str,
     api_key: str | None,
+    threads: int | None,
     out: Path | None,
     on_step: OnStep,
     *,
@@ -133,19 +139,22 @@ def _fitted_with_server(
 
     Raises FitError, TextError and ServerError.
     """
-    from elmo_model.tasks.command import fit, task_of
+    from elmo_model.tasks.command import fit
 
     with connected(url, api_key, model_of_server()) as client:
         if not force and command.name in {task.name for task in client.tasks()}:
             raise FitError(f"{url} has a task {command.name}; --force replaces it")
-        fitted = fit(command, _layers_of(client), on_step)
+        fitted = fit(command, _layers_of(client, threads), on_step)
         text = _kept(fitted, out)
-        client.put_task(**task_of(fitted))
+        client.put_task(**fitted.members)
     return f"{text}\n{url} serves task {command.name}"
 
 
-def _layers_of(client: Client) -> LayerSource:
-    """Return the source of the layers that a server computes, with bounded memory."""
+def _layers_of(client: Client, threads: int | None) -> LayerSource:
+    """Return the source of the layers that a server computes, with bounded memory.
+
+    The steps of the fit itself are so short that several threads gain little.
+    """
     import torch
 
     from elmo_model.network.elmo import Origin
@@ -157,14 +166,12 @@ def _layers_of(client: Client) -> LayerSource:
         return enumerate(map(torch.from_numpy, client.stream(sentences, layers="all")))
 
     origin = Origin(info["model"], info["format"], info["revision"])
-    return LayerSource(origin, info["tokenizer"], info["language"], encode)
+    return LayerSource(origin, info["tokenizer"], info["language"], encode, threads or 1)
 
 
 def _kept(fitted: FittedTask, out: Path | None) -> str:
     """Write a fitted task to a folder, if there is one, and return the text for the terminal."""
-    from elmo_model.tasks.command import write
+    from elmo_model.tasks.report import text
 
-    text = report.text_of(fitted.found)
-    if out is None:
-        return text
-    return f"{text}\nWrote {' and '.join(map(str, write(fitted, out)))}"
+    table = text(fitted.found)
+    return table if out is None else f"{table}\nWrote {' and '.join(map(str, fitted.write(out)))}"

@@ -55,7 +55,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
 
 def _rounding(elmo: ElmoNetwork) -> str:
     """Return the largest change of a value when the weights are rounded once, and its text."""
-    from elmo_model.tasks.evaluation.stability import BAR, stability
+    from elmo_model.inference.stability import BAR, stability
 
     worst = max(stability(elmo, texts=2), key=lambda found: max(found.layers))
     moved = max(worst.layers)

@@ -12,6 +12,7 @@ from elmo_model.models.catalogue import BUILT_IN, published_models, tokenization
 from elmo_model.models.published import Published
 from elmo_serve.commands.options import cache_option, json_option
 from elmo_serve.commands.terminal import print_table
+from elmo_serve.models.cache import cache_of_environment
 
 _COLUMNS: Final = ("name", "language", "tokenizer", "size", "cached", "licence", "text")
 _BUILT_IN_LICENCE: Final = {"english": "CC BY-SA 4.0", "random-small": "Apache-2.0"}
@@ -33,7 +34,6 @@ def models(cache: str | None, as_json: bool) -> None:
       $ elmo models
       $ elmo models --json | jq '.models[] | select(.language == "nl")'
     """
-    from elmo_serve.models.cache import cache_of_environment
 
     folder = cache_of_environment(cache=cache).cache
     rows = [*map(_built_in, BUILT_IN), *(_published(each, folder) for each in published_models())]

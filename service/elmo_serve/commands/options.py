@@ -20,7 +20,7 @@ from elmo_serve.commands.terminal import fail, tell
 from elmo_serve.files.inputs import TABLES, input_format
 
 ORDER: Final = (
-    *("model", "server", "api_key", "tokenizer", "device", "precision"),
+    *("model", "server", "api_key", "tokenizer", "device", "threads", "precision"),
     *("cache", "force", "as_json"),
 )
 """The parameters of options that several commands have, in their order in every help. They follow
@@ -153,6 +153,16 @@ def api_key_option() -> Callable[[Command], Command]:
 def device_option(text: str = "auto, cpu, cuda, cuda:1, ...") -> Callable[[Command], Command]:
     """Add --device (`device`): `auto` is the first CUDA device, or else the CPU."""
     return click.option("--device", default="auto", show_default=True, help=text)
+
+
+def threads_option() -> Callable[[Command], Command]:
+    """Add --threads (`threads`): None leaves the choice to a trial."""
+    return click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        show_default="one or all cores, by a short trial",
+        help="Threads of a CPU.",
+    )
 
 
 def precision_option(text: str = "Precision of the weights.") -> Callable[[Command], Command]:

@@ -6,13 +6,7 @@ from typing import Any
 
 import click
 
-from elmo_serve.commands.options import (
-    PlainText,
-    device_option,
-    json_option,
-    refuse_given,
-    tell_of_raw,
-)
+from elmo_serve.commands.options import PlainText, device_option, json_option, tell_of_raw
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
 
@@ -21,15 +15,7 @@ from elmo_serve.commands.terminal import steps
 @click.argument("model")
 @click.argument("text", type=PlainText(), nargs=-1, required=True)
 @click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    show_default="256, or the sentences of a shorter text",
-    help="Streams of sentences side by side in bilm-tf's figure: its batch size.",
-)
-@click.option(
-    "--sentences",
-    type=click.IntRange(min=1),
-    help="Measure the first sentences, without bilm-tf's figure. Default: all.",
+    "--sentences", type=click.IntRange(min=1), help="Measure the first sentences. Default: all."
 )
 @device_option()
 @json_option()
@@ -37,8 +23,8 @@ def perplexity(model: str, text: tuple[str, ...], device: str, **options: Any) -
     """Measure the perplexity of a training run, or of a model with a softmax, on text.
 
     MODEL is the folder of `elmo train`, whose last snapshot is measured, or a name or path. TEXT
-    are paths or patterns of files with one tokenised sentence a line. bilm-tf's figure reads --rows
-    streams of sentences side by side, carries state from batch to batch and so depends on --rows.
+    are paths or patterns of files with one tokenised sentence a line. Each sentence is read from
+    zero state, as it is served.
 
     \b
     Examples:
@@ -49,8 +35,6 @@ def perplexity(model: str, text: tuple[str, ...], device: str, **options: Any) -
     from elmo_model.training.corpus import find_shards
     from elmo_serve.models.opening import place_of
 
-    if options["sentences"] is not None:
-        refuse_given("has no effect with --sentences: leave it out", "rows")
     resolved = resolve_model(model)
     tell_of_raw(find_shards(text)[0])
     with steps() as step:

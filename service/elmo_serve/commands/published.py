@@ -10,6 +10,7 @@ import os
 
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_serve.commands.terminal import download_progress, tell
+from elmo_serve.models.fetching import locate
 
 
 def resolve_model(model: str) -> str:
@@ -18,7 +19,6 @@ def resolve_model(model: str) -> str:
     A published model is downloaded if the cache lacks it, with progress on the terminal. Raises
     DownloadError and SettingsError.
     """
-    from elmo_serve.models.fetching import locate
 
     note_path_of_this_name(model)
     return locate(model, progress=download_progress)

@@ -52,7 +52,7 @@ def steps() -> AbstractContextManager[OnStep]:
 
     from elmo_model import progress
 
-    return progress.steps(Console(stderr=True), with_lines=True)
+    return progress.steps(Console(stderr=True))
 
 
 @contextmanager

@@ -18,7 +18,13 @@ from elmo_model.training.recipe import (
     SOFTMAX_BIASES,
     Recipe,
 )
-from elmo_serve.commands.options import Number, PlainText, device_option, refuse_given
+from elmo_serve.commands.options import (
+    Number,
+    PlainText,
+    device_option,
+    refuse_given,
+    threads_option,
+)
 from elmo_serve.commands.published import resolve_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -148,12 +154,12 @@ def _both(name: str) -> str:
 @_of_recipe(
     "--schedule",
     click.Choice(tuple(SCHEDULES)),
-    "Learning rate after the warm-up; a run with cosine cannot be lengthened.",
+    "Learning rate after the warm-up.",
 )
 @_of_recipe("--warmup", _SHARE, "Share of the steps in which the rate rises.")
 @_of_recipe("--warmup-steps", click.IntRange(min=0), "Longest warm-up in steps.")
 @_of_recipe("--decay", _SHARE, "Share of the steps in which constant-decay falls.")
-@_of_recipe("--weight-decay", _NOT_NEGATIVE, "AdamW's weight decay of matrices.")
+@_of_recipe("--weight-decay", _NOT_NEGATIVE, "Weight decay of matrices.")
 @_of_recipe("--clip-norm", _POSITIVE, "Greatest norm of the whole gradient.")
 @_of_recipe("--average", _PART, "Decay of the weights' moving average; 0 for none.")
 @_of_recipe(
@@ -179,6 +185,7 @@ def _both(name: str) -> str:
     help="Precision of products.",
 )
 @device_option("auto, cpu or cuda.")
+@threads_option()
 @click.option(
     "--minutes",
     type=_NOT_NEGATIVE,
@@ -191,9 +198,6 @@ def _both(name: str) -> str:
 @click.option("--save-every", type=_COUNT, default=5000, help="Steps between two snapshots.")
 @click.option(
     "--save-minutes", type=_NOT_NEGATIVE, default=5.0, help="Longest time between two snapshots."
-)
-@click.option(
-    "--workers", type=_COUNT, show_default="one per core", help="Processes that encode the text."
 )
 @click.option(
     "--encoded", type=_folder, show_default="RUN/corpus", help="Folder for the encoded text."

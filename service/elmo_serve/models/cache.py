@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from elmo_model.errors import ElmoError
-from elmo_serve.settings import Settings, option, variable
-from elmo_serve.settings.text import from_strings
+
+if TYPE_CHECKING:  # `elmo embed --server` needs no pydantic
+    from elmo_serve.settings import Settings
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the name of a file, the bytes on the disk and the bytes of the whole file."""
@@ -71,6 +72,9 @@ def cache_of_environment(**options: str | None) -> CacheSettings:
     `options` of a command that are not None take the place of their variables. Raises SettingsError
     for a value that is not allowed, and DownloadError as `cache_settings`.
     """
+    from elmo_serve.settings import option, variable  # noqa: PLC0415
+    from elmo_serve.settings.text import from_strings  # noqa: PLC0415
+
     values = {name: os.environ.get(variable(name)) for name in ("cache", "mirror", "offline")}
     given = {name: value for name, value in options.items() if value is not None}
     called = {name: option(name) for name in given if values[name] != given[name]}

@@ -99,7 +99,8 @@ class Channel:
         When that raises, the channel is closed: the message is lost, and the slot replaces the
         child and repeats its work. The event loop alone would go on without a word.
         """
-        assert self._end is not None
+        if self._end is None:  # closed in this turn of the loop, after the socket was polled
+            return
         try:
             count = self._end.recv_into(self._chunk)
         except BlockingIOError:

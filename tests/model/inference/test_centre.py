@@ -12,7 +12,7 @@ from elmo_model.inference.centre import centre_of, cosines, sentences
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses
+from elmo_model.tasks.evaluate import SENTENCES, read_uses
 
 CARD = Path(__file__).parents[3] / "model/elmo_model/models/english.md"
 

@@ -165,3 +165,16 @@ def test_both_directions_are_divided_by_the_share_of_a_word_and_normalised(
     expected = product / product.sum(dim=1, keepdim=True)
     found = scorer._log_probabilities(ahead, behind, "both").exp()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-8)
+
+
+def test_a_callers_autocast_changes_no_number(tmp_path: Path, softmax: WordSoftmax) -> None:
+    encoder = Encoder.of(golden.first_model(tmp_path).eval().elmo)
+    scorer, found = Scorer(encoder, softmax), encoder.embed(SENTENCES)
+    expected = scorer.surprisal(SENTENCES, found)
+    words = scorer.substitutes(found[0], [0], 3, "both")
+
+    with torch.autocast("cpu", torch.bfloat16):
+        again = scorer.surprisal(SENTENCES, found)
+        assert scorer.substitutes(found[0], [0], 3, "both") == words
+
+    assert all(map(torch.equal, expected, again))

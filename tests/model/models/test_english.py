@@ -12,8 +12,7 @@ from torch import Tensor
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import describe_model, find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.tasks.evaluation.score import table
-from elmo_model.tasks.evaluation.senses import senses
+from elmo_model.tasks.evaluate import senses, table
 from elmo_model.tasks.features import encode_by, features_of
 
 ROOT = Path(__file__).parents[3]

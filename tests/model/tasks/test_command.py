@@ -10,12 +10,12 @@ import pytest
 from safetensors import safe_open
 
 from elmo_model.models.opening import open_model
-from elmo_model.tasks.command import FitCommand, encoder_source, fit, write
+from elmo_model.tasks.command import FitCommand, encoder_source, fit
 from elmo_model.tasks.comparison import digest
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.readers import read_examples
-from elmo_model.text.tokenizers import TokenizeError, tokenizer
+from elmo_model.text.tokenizers import tokenizer
 from tests.support.checkpoints import poisoned_by, write_pair
 from tests.support.servers import SMALL
 
@@ -46,7 +46,7 @@ def command(tmp_path: Path) -> FitCommand:
 def fitted(command: FitCommand, model: str | Path = SMALL) -> Path:
     """Fit on a model in this process, and return the folder with the files of the task."""
     source = encoder_source(str(model), "cpu", "float32", layer_norm=command.options.layer_norm)
-    write(fit(command, source), command.train.parent / "tasks")
+    fit(command, source).write(command.train.parent / "tasks")
     return command.train.parent / "tasks"
 
 
@@ -93,11 +93,6 @@ def test_text_is_split_as_the_service_splits_it(
     assert task["fit"]["data"] == digest(expected)
 
 
-def test_an_unknown_tokenizer_is_named(command: FitCommand) -> None:
-    with pytest.raises(TokenizeError, match="tokenizer is 'nonsense'"):
-        fitted(replace(command, tokenizer="nonsense"))
-
-
 def test_the_task_file_names_the_model_the_data_and_the_options(command: FitCommand) -> None:
     out = fitted(command)
 
@@ -119,20 +114,3 @@ def test_a_model_whose_vectors_are_not_finite_is_refused(
 
     with pytest.raises(FitError, match="the vectors of 'The ~ sat' are not finite"):
         fitted(command, model)
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "message"),
-    [
-        ("x\ta\nx\tb\n", "x\ta\n", r"train\.tsv: every example has the label 'x'"),
-        ("x\ta\ny\tb\n", "", r"test\.tsv: holds no example"),
-    ],
-)
-def test_examples_that_teach_nothing_are_refused(
-    command: FitCommand, tmp_path: Path, train: str, test: str, message: str
-) -> None:
-    (tmp_path / "train.tsv").write_text("label\tsentence\n" + train)
-    (tmp_path / "test.tsv").write_text("label\tsentence\n" + test)
-
-    with pytest.raises(FitError, match=message):
-        fitted(replace(command, test=tmp_path / "test.tsv"))

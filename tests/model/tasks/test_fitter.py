@@ -116,27 +116,20 @@ def test_the_strongest_penalty_keeps_the_average() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "values"),
     [
-        ({"validation": 0.0}, "validation is 0.0, expected above 0 and below 1"),
-        ({"validation": nan}, "validation is nan"),
-        ({"seeds": 0}, "seeds is 0, expected an integer of 1 or more"),
-        ({"rounds": 0}, "rounds is 0"),
-        ({"patience": 0}, "patience is 0"),
-        ({"batch": 0}, "batch is 0"),
-        ({"dropout": 1.0}, "dropout is 1.0, expected from 0 to below 1"),
-        ({"l2_weights": -1.0}, "l2_weights is -1.0, expected 0 or more, and finite"),
-        ({"l2_weights": nan}, "l2_weights is nan"),
-        ({"l2_weights": inf}, "l2_weights is inf"),
-        ({"learning_rate": 0.0}, "learning_rate is 0.0, expected above 0, and finite"),
-        ({"learning_rate": inf}, "learning_rate is inf"),
-        ({"decay": 0.0}, "decay is 0.0, expected above 0 and at most 1"),
-        ({"decay": 1.5}, "decay is 1.5"),
+        ("validation", (0.0, 1.0, nan)),
+        *((name, (0,)) for name in ("seeds", "rounds", "patience", "batch")),
+        ("dropout", (1.0,)),
+        ("l2_weights", (-1.0, nan, inf)),
+        ("learning_rate", (0.0, inf)),
+        ("decay", (0.0, 1.5)),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(FitError, match=message):
-        FitOptions(**options)  # type: ignore[arg-type]
+def test_options_out_of_range_are_refused(name: str, values: tuple[float, ...]) -> None:
+    for value in values:
+        with pytest.raises(FitError, match=f"{name} is {value}, expected"):
+            FitOptions(**{name: value})  # type: ignore[arg-type]
 
 
 def test_numbers_that_are_not_finite_are_never_learned() -> None:

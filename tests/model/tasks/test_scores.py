@@ -47,7 +47,7 @@ def is_legal(labels: list[int]) -> bool:
 def test_the_best_legal_sequence_is_that_of_a_search_over_all(length: int, seed: int) -> None:
     scores = np.random.default_rng(seed).normal(size=(length, 5)).astype(np.float32)
 
-    found = best_legal(scores, CLASSES)
+    found = best_legal(scores, legal_transitions(CLASSES))
 
     legal = [list(s) for s in itertools.product(range(5), repeat=length) if is_legal(list(s))]
     totals = [sum(float(scores[i, c]) for i, c in enumerate(s)) for s in legal]

@@ -10,7 +10,6 @@ from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batches, CharacterTable, Direction, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import RECIPES
-from elmo_model.training.vocabulary import Vocabulary
 from tests.support.corpora import corpus_of
 
 SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
@@ -64,12 +63,6 @@ def test_the_end_of_a_text_that_is_read_once_ends_the_batches() -> None:
 def test_rows_must_be_a_multiple_of_the_processes() -> None:
     with pytest.raises(ValueError, match="expected a multiple of the 2 processes"):
         batches(rows=3, share=(0, 2))
-
-
-def test_the_vocabulary_numbers_are_the_targets() -> None:
-    corpus, characters = table()
-    assert isinstance(corpus.vocabulary(6), Vocabulary)
-    assert (characters.targets[:4] == corpus.vocabulary(6).word_ids(corpus.words)[:4]).all()
 
 
 def test_rows_with_carried_state_are_packed_step_by_step() -> None:

@@ -1,4 +1,4 @@
-"""Encoded text is independent of the compression and of the number of processes."""
+"""Encoded text is independent of the compression."""
 
 import gzip
 import lzma
@@ -39,10 +39,9 @@ def test_plain_gz_and_xz_hold_the_same_sentences(tmp_path: Path) -> None:
     assert list(sentences_of(compressed)) == [["cat", "new"], ["The", "new", "."]]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_encoded_corpus_holds_the_text(tmp_path: Path, workers: int) -> None:
+def test_an_encoded_corpus_holds_the_text(tmp_path: Path) -> None:
     done: list[Path] = []
-    corpus = encode(shards(tmp_path / "text"), tmp_path / "run" / "corpus", workers, done.append)
+    corpus = encode(shards(tmp_path / "text"), tmp_path / "run" / "corpus", done.append)
     expected = [*SENTENCES, ["cat", "new"], ["The", "new", "."], *SENTENCES]
     assert read(corpus) == [["<S>", *sentence, "</S>"] for sentence in expected]
     assert corpus.pairs == sum(map(len, expected)) + corpus.sentences
@@ -54,12 +53,12 @@ def test_an_encoded_corpus_holds_the_text(tmp_path: Path, workers: int) -> None:
 
 def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
     files, done = shards(tmp_path / "text"), list[Path]()
-    encode(files, tmp_path / "corpus", 1, done.append)
-    encode(files, tmp_path / "corpus", 1, done.append)
+    encode(files, tmp_path / "corpus", done.append)
+    encode(files, tmp_path / "corpus", done.append)
     assert len(done) == 3
     files[0].write_text("other words\n")
     os.utime(files[0], ns=(1, 1))
-    corpus = encode(files, tmp_path / "corpus", 1, done.append)
+    corpus = encode(files, tmp_path / "corpus", done.append)
     assert len(done) == 6 and read(corpus)[0] == ["<S>", "other", "words", "</S>"]
 
 
@@ -70,9 +69,9 @@ def test_two_runs_with_one_folder_encode_the_text_once(tmp_path: Path) -> None:
 
         def done(_: Path) -> None:
             if not waiting:
-                waiting.append(pool.submit(encode, files, tmp_path / "corpus", 1, second.append))
+                waiting.append(pool.submit(encode, files, tmp_path / "corpus", second.append))
 
-        one = encode(files, tmp_path / "corpus", 1, done)
+        one = encode(files, tmp_path / "corpus", done)
         other = waiting[0].result()
 
     assert not second and read(other) == read(one)
@@ -105,7 +104,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         list(sentences_of(cut))
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(TrainingError, match="holds no sentence"):
-        encode([tmp_path / "empty.txt"], tmp_path / "corpus", 1, lambda _: None)
+        encode([tmp_path / "empty.txt"], tmp_path / "corpus", lambda _: None)
     assert not (tmp_path / "corpus").exists()
 
 
@@ -117,12 +116,12 @@ def test_an_empty_shard_is_left_out_with_a_note(
         (tmp_path / "text" / name).write_text("\n \n" * (name == "b.txt"))
     files = find_shards([str(tmp_path / "text" / "*.txt*")])
 
-    corpus = encode(files, tmp_path / "corpus", 1, lambda _: None)
+    corpus = encode(files, tmp_path / "corpus", lambda _: None)
 
     assert [shard.name for shard in corpus.shards] == [path.name for path in full]
     assert "0.txt: holds no sentence" in caplog.text and "b.txt: holds no" in caplog.text
     again = list[Path]()
-    encode(files, tmp_path / "corpus", 1, again.append)
+    encode(files, tmp_path / "corpus", again.append)
     assert not again
 
 
@@ -131,7 +130,7 @@ def test_a_shard_that_is_not_utf8_is_found_before_one_is_encoded(tmp_path: Path)
     (latin := tmp_path / "text" / "latin.txt").write_bytes("naïve".encode("latin-1"))
 
     with pytest.raises(TextError, match=r"latin\.txt"):
-        encode([*files, latin], tmp_path / "corpus", 1, done.append)
+        encode([*files, latin], tmp_path / "corpus", done.append)
 
     assert not done and not (tmp_path / "corpus").exists()
 
@@ -140,17 +139,17 @@ def test_a_shard_that_is_not_utf8_is_found_before_one_is_encoded(tmp_path: Path)
 def test_a_folder_of_the_user_is_refused_and_kept(tmp_path: Path, content: str) -> None:
     files = shards(tmp_path / "text")
     with pytest.raises(TrainingError, match=r"text: holds 'a\.txt', expected an encoded corpus"):
-        encode(files, tmp_path / "text", 1, lambda _: None)
+        encode(files, tmp_path / "text", lambda _: None)
     with pytest.raises(TrainingError, match=r"a\.txt: is a file, expected a folder"):
-        encode(files, files[0], 1, lambda _: None)
+        encode(files, files[0], lambda _: None)
     (tmp_path / "text" / "corpus.json").write_text(content)
     with pytest.raises(TrainingError, match=r"text: corpus\.json is of no encoded corpus"):
-        encode(files, tmp_path / "text", 1, lambda _: None)
+        encode(files, tmp_path / "text", lambda _: None)
     assert list(sentences_of(files[0])) == SENTENCES
 
 
 def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
-    encode(shards(tmp_path / "text"), tmp_path / "corpus", 1, lambda _: None)
+    encode(shards(tmp_path / "text"), tmp_path / "corpus", lambda _: None)
     about = tmp_path / "corpus" / "corpus.json"
     whole = about.read_text()
     for content in ("[]", "{}", '{"shards": 1}', '{"shards": [{"name": "a.txt"}]}'):
@@ -166,8 +165,8 @@ def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
 
 def test_text_whose_corpus_is_damaged_is_encoded_again(tmp_path: Path) -> None:
     files, folder = shards(tmp_path / "text"), tmp_path / "corpus"
-    whole = encode(files, folder, 1, lambda _: None).tokens.tolist()
+    whole = encode(files, folder, lambda _: None).tokens.tolist()
     (folder / "tokens.i32").write_bytes(b"abc")
     done: list[Path] = []
-    assert encode(files, folder, 1, done.append).tokens.tolist() == whole
+    assert encode(files, folder, done.append).tokens.tolist() == whole
     assert done == files

@@ -11,7 +11,6 @@ from torch.nn.utils import clip_grad_norm_
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.optimiser import optimiser_for
-from elmo_model.training.perplexity import bilm_tf
 from elmo_model.training.recipe import RECIPES
 from elmo_model.training.row_stream import RowStream
 from elmo_model.training.sampled_softmax import sampled_loss
@@ -83,16 +82,6 @@ def test_the_sampled_softmax_is_that_of_tensorflow() -> None:
         numbers["sampled_expected_count"],
     )
     np.testing.assert_allclose(losses, stored["losses"], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("block", [1, 32])
-def test_the_perplexity_is_that_of_bilm_tf(tmp_path: Path, rows: int, block: int) -> None:
-    model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
-    found = bilm_tf(model, vocabulary, corpus_of(golden.sentences("heldout.txt")), rows, block)
-    expected = golden.log()["heldout_perplexity_init"][str(rows)]
-    assert found.both == pytest.approx(expected, rel=1e-5)
-    assert model.training
 
 
 def assert_numbers_are(

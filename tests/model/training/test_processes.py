@@ -49,14 +49,20 @@ def group(command: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         monkeypatch.delenv(name)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"softmax_steps": 6},  # the softmax alone, whose gradients are averaged by the run
+        # matrices that both shrink alike, and hardly train: each draws noise of its own
+        {"keep_vectors": True, "recurrent_noise": 0.2, "learning_rate": 1e-9},
+    ],
+)
 def test_two_processes_train_as_one_and_one_continues_their_run(
-    tmp_path: Path, whole: TrainOptions, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: TrainOptions, monkeypatch: pytest.MonkeyPatch, first: dict[str, Any]
 ) -> None:
-    """First the softmax alone, whose gradients are averaged by the run, then all weights."""
-    # products in bfloat16, which Muon has, would make more of other roundings
-    usual: dict[str, Any] = {"dropout": 0.0, "optimiser": "adamw", "heldout": None}
-    usual |= {"recurrent_noise": 0.0}  # each process draws its own, as its own dropout
-    usual |= {"weights": str(whole.run / "model.safetensors"), "softmax_steps": 6, "shape": None}
+    # Adagrad: products in bfloat16, which Muon has, would make more of other roundings
+    usual: dict[str, Any] = {"dropout": 0.0, "recipe": "reference", "heldout": None}
+    usual |= {"weights": str(whole.run / "model.safetensors"), "shape": None, **first}
     alone = options(tmp_path, "alone", **usual)
     train(alone)
     both = options(tmp_path, "both", **usual)
@@ -68,8 +74,8 @@ def test_two_processes_train_as_one_and_one_continues_their_run(
     assert losses(both.run)[-1][0] == 10
     train(both)
 
-    found, expected = losses(both.run), losses(alone.run)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    if "recurrent_noise" not in first:
+        np.testing.assert_allclose(losses(both.run), losses(alone.run), rtol=0, atol=1e-5)
     ours, theirs = weights(both.run), weights(alone.run)
     for name, value in theirs.items():
         torch.testing.assert_close(ours[name], value, rtol=0, atol=1e-5)

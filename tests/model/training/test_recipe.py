@@ -20,15 +20,6 @@ def test_the_reference_has_a_constant_rate() -> None:
     assert {lr_factor(RECIPES["reference"], step, 50) for step in range(50)} == {1.0}
 
 
-def test_a_cosine_warms_up_and_falls_to_its_floor() -> None:
-    recipe = replace(RECIPES["modern"], schedule="cosine", warmup=0.1)
-    rates = [lr_factor(recipe, step, 100) for step in range(101)]
-    assert rates[:10] == pytest.approx([n / 10 for n in range(1, 11)])
-    assert rates[10] == 1.0 and rates[55] == pytest.approx(0.505)
-    assert rates[100] == pytest.approx(0.01)
-    assert all(a >= b for a, b in pairwise(rates[10:]))
-
-
 def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> None:
     recipe = replace(RECIPES["modern"], schedule="constant-decay", floor=0.01)
     recipe = replace(recipe, warmup=0.5, warmup_steps=4, decay=0.2)

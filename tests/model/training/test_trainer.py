@@ -12,7 +12,17 @@ from elmo_model.errors import ElmoError
 from elmo_model.training import snapshot
 from elmo_model.training.command import TrainOptions, perplexity, train
 from elmo_model.training.recipe import SOFTMAX_BIASES
-from tests.support.training_runs import HELDOUT, lines, losses, options, weights, with_changes
+from elmo_model.training.run import Folder
+from elmo_model.training.snapshot import Snapshot
+from tests.support.training_runs import (
+    HELDOUT,
+    last_snapshot,
+    lines,
+    losses,
+    options,
+    weights,
+    with_changes,
+)
 
 
 @pytest.mark.parametrize("recipe", ["reference", "modern"])
@@ -117,9 +127,35 @@ def test_a_network_that_keeps_its_vectors_is_calmed(
     assert not (chosen.run / "model.softmax.safetensors").exists()
     for model in (chosen.run, chosen.run / "model.safetensors"):
         with pytest.raises(ElmoError, match="has no softmax with its vocabulary"):
-            perplexity(model, (str(HELDOUT),), None, 3, False)
+            perplexity(model, (str(HELDOUT),), 3, False)
     every = [sum(line[1:]) for line in losses(chosen.run)]
     assert sum(every[-10:]) < 0.9 * sum(every[:10])
+
+
+def test_the_softmax_beside_the_given_weights_is_taken_over(
+    tmp_path: Path, whole: TrainOptions
+) -> None:
+    still = {"learning_rate": 1e-12, "matrix_rate": 1e-12, "steps": 1, "heldout": None}
+    given = str(whole.run / "model.safetensors")
+    chosen = options(tmp_path, "next", weights=given, shape=None, **still)
+    train(chosen)
+
+    known = Snapshot.read(last_snapshot(whole.run)).model
+    for name in ("softmax.weight", "softmax.bias"):
+        torch.testing.assert_close(weights(chosen.run)[name], known[name], rtol=0, atol=1e-6)
+
+
+def test_the_trial_of_threads_changes_no_number(tmp_path: Path) -> None:
+    torch.set_num_threads(2)
+    tried = options(tmp_path, "tried", heldout=None)
+    train(tried)
+    threads = Folder(tried.run).read_plan().threads
+    assert threads in (1, 2) and torch.get_num_threads() == 2
+    named = options(tmp_path, "named", heldout=None, threads=threads)
+    train(named)
+    assert losses(tried.run) == losses(named.run)
+    train(replace(tried, steps=13))
+    assert Folder(tried.run).read_plan().threads == threads
 
 
 def test_equal_seeds_give_equal_runs(tmp_path: Path, whole: TrainOptions) -> None:

@@ -34,7 +34,7 @@ def test_a_fit_on_a_server_is_that_of_this_process(tmp_path: Path, files: list[o
         url = ("--server", server.url)
         result = elmo("fit", "yes", *files, *url, "--out", kept, ELMO_API_KEY="sesame")
         assert result.exit_code == 0, result.output
-        assert "accuracy on 41 test examples, %\n  learned " in result.output
+        assert "accuracy on 41 sentences of the test part, %\n  learned " in result.output
         assert f"{server.url} serves task yes" in result.output
         with server.client(headers={"Authorization": "Bearer sesame"}) as client:
             assert client.get("/tasks/yes").json()["revision"]
@@ -56,18 +56,3 @@ def test_a_fit_on_a_server_is_that_of_this_process(tmp_path: Path, files: list[o
         "head.safetensors",
         "report.json",
     }
-
-
-@pytest.mark.parametrize("option", [("--layer-norm",), ("--device", "cpu")])
-def test_options_that_need_the_network_here_are_refused_with_a_server(
-    files: list[object], option: tuple[str, ...]
-) -> None:
-    result = elmo("fit", "yes", *files, *option, "--server", "http://localhost:1")
-
-    assert result.exit_code == 2 and option[0] in result.output
-
-
-def test_a_task_needs_a_place(files: list[object]) -> None:
-    result = elmo("fit", "yes", *files)
-
-    assert result.exit_code == 2 and "--out or --server is required" in result.output

@@ -68,7 +68,8 @@ def test_the_documentation_names_every_format_and_built_in_model() -> None:
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     first = [line.split("`")[1] for line in rows]
 
-    assert first[: len(FORMATS) + len(BUILT_IN)] == [*FORMATS, *BUILT_IN]
+    assert first[: len(FORMATS)] == [*FORMATS]
+    assert all(f"`{name}`" in section for name in BUILT_IN)
 
 
 def test_the_documentation_shows_the_output() -> None:

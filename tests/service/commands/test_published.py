@@ -38,17 +38,12 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_every_command_takes_published_names(
     places: dict[str, str], tmp_path: Path, name: str
 ) -> None:
-    pairs = tmp_path / "wic.tsv"
-    pairs.write_text(
-        "word\tlabel\tindex1\tindex2\tsentence1\tsentence2\n"
-        + "a\tT\t0\t0\ta\ta\na\tF\t0\t0\ta\tb\n"
-    )
     target = tmp_path / "out.safetensors"
 
     results = [
         elmo("info", name, **places),
         elmo("convert", name, target, **places),
-        elmo("evaluate", name, "--wic", pairs, "--device", "cpu", **places),
+        elmo("evaluate", name, "--senses", "--device", "cpu", **places),
     ]
 
     assert [result.exit_code for result in results] == [0, 0, 0], results[2].output
@@ -61,7 +56,7 @@ def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variabl
     parameters = {
         name: parameter
         for name, command in main.commands.items()
-        if name not in ("bench", "serve")  # a model of the server; a setting
+        if name not in ("bench", "serve", "word-vectors")  # a server's; a setting; the source
         for parameter in command.params
         if parameter.name == "model" and not parameter.required
     }

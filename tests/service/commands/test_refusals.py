@@ -106,7 +106,7 @@ OTHERS = [
     ("download English", 2, "English"),
     ("download 5.5B", 1, "5.5b/"),
     ("download small --mirror=x", 2, "--mirror"),
-    ("evaluate SMALL --wic a.txt --device cuda:99", 2, "cuda:99"),
+    ("evaluate SMALL --senses --device cuda:99", 2, "cuda:99"),
     ("index a.conllu out --model SMALL", 2, "conllu"),
     ("info damaged", 1, "damaged"),
     ("info qqqq", 1, "english, random-small, small, medium, original, 5.5b, pubmed"),

@@ -71,16 +71,3 @@ def test_steps_print_nothing_away_from_a_terminal(capsys: pytest.CaptureFixture[
 
     captured = capsys.readouterr()
     assert captured.out.strip() == captured.err.strip() == ""
-
-
-def test_without_a_terminal_a_step_prints_a_line_each_30_seconds(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    with steps() as step:
-        for now in (0.0, 29.0, 31.0, 32.0, 62.0):
-            step("Indexing", int(now) * 1_000, 90_000)
-
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [f"elmo: Indexing: {done} of 90,000 tokens" for done in ("31,000", "62,000")]

@@ -35,7 +35,7 @@ def small(tmp_path: Path) -> list[object]:
     """Return the options of a run whose step takes milliseconds."""
     shape = write_pair(tmp_path / "shape")
     options: list[object] = ["--text", TEXT, "--shape", shape, "--rows", 4, "--unroll", 5]
-    return [*options, "--samples", 8, "--vocabulary-size", 30, "--device", "cpu"]
+    return [*options, "--samples", 8, "--device", "cpu"]
 
 
 @contextmanager
@@ -105,20 +105,6 @@ def test_a_terminal_that_is_gone_saves(tmp_path: Path, small: list[object]) -> N
     assert (run / "model.safetensors").exists()
 
 
-def test_a_signal_is_acknowledged_and_the_end_reported(tmp_path: Path, small: list[object]) -> None:
-    run = tmp_path / "run"
-    reader, writer = os.pipe()
-    with child(writer, "train", run, *small, "--steps", 1_000_000, "--log-every", 1) as process:
-        os.close(writer)
-        wait_for_steps(run, 1)
-        process.send_signal(signal.SIGINT)
-        with os.fdopen(reader) as output:
-            text = output.read()
-        assert process.wait(timeout=_LONG) == 130
-    acknowledged = text.index("SIGINT: finishing the step, then saving")
-    assert acknowledged < text.index("Stopped and saved after step")
-
-
 def test_snapshots_are_written_at_an_interval_in_minutes(
     tmp_path: Path, small: list[object]
 ) -> None:
@@ -134,7 +120,8 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
     """The same command continues a run, however long the sittings before took."""
     run = tmp_path / "run"
     arguments = ("train", run, *small, "--steps", 9)
-    assert elmo(*arguments, "--minutes", 0).exit_code == 0
+    stopped = elmo(*arguments, "--minutes", 0)
+    assert stopped.exit_code == 0 and "Stopped and saved after step 1 of 9" in stopped.stdout
     path = last_snapshot(run)
     replace(Snapshot.read(path), seconds=7200.0).write(path.parent)
     assert elmo(*arguments, "--minutes", 60).exit_code == 0
@@ -142,62 +129,61 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "expected"),
+    ("options", "code", "word"),
     [
-        ("--shape", "big", "original"),
-        ("--precision", "fp8", "bfloat16"),
-        ("--recipe", "new", "reference"),
-        ("--state", "odd", "carried"),
-        ("--softmax", "half", "sampled"),
-        ("--schedule", "linear", "'constant-decay'"),
-        ("--device", "tpu", "--device is 'tpu', expected auto, cpu or cuda"),
+        (("--shape", "big"), 2, "original"),
+        (("--precision", "fp8"), 2, "bfloat16"),
+        (("--recipe", "new"), 2, "reference"),
+        (("--state", "odd"), 2, "carried"),
+        (("--softmax", "half"), 2, "sampled"),
+        (("--schedule", "cosine"), 2, "constant-decay"),
+        (("--optimiser", "adamw"), 2, "muon"),
+        (("--device", "tpu"), 2, "cuda"),
+        *(
+            ((option, value), 2, option)
+            for option, value in (
+                *(
+                    ("--steps", 0),
+                    ("--tokens", 0),
+                    ("--epochs", 0),
+                    ("--rows", 0),
+                    ("--threads", 0),
+                ),
+                *(("--unroll", 0), ("--log-every", 0), ("--measure-every", 0), ("--save-every", 0)),
+                *(("--steps", "ten"), ("--dropout", 1.5), ("--learning-rate", -1), ("--seed", -1)),
+                *(("--average", 1), ("--threads", 0), ("--epochs", "nan"), ("--epochs", "inf")),
+            )
+        ),
+        (("--weights", "random-small"), 2, "--shape"),
+        (("--steps", 3, "--tokens", 5), 2, "--tokens"),
+        (("--keep-vectors",), 2, "--weights"),
+        (("b.txt",), 2, "extra"),
+        (("--heldout", "no.txt"), 2, "no.txt"),
+        (("--heldout", "{}/empty.txt"), 1, "empty.txt"),
+        (("--vocabulary", "no.txt"), 2, "no.txt"),
+        (("--vocabulary", "{}/words.txt"), 1, "<S>"),
+        (("--vocabulary", "{}/words.txt", "--vocabulary-size", 9), 2, "--vocabulary-size"),
     ],
 )
-def test_an_unknown_choice_is_refused_before_the_text_is_read(
-    tmp_path: Path, small: list[object], option: str, value: str, expected: str
+def test_a_refused_command_begins_no_run(
+    tmp_path: Path, small: list[object], options: tuple[object, ...], code: int, word: str
 ) -> None:
-    run = tmp_path / "run"
-    result = elmo("train", run, *small, option, value)
-    assert result.exit_code == 2
-    assert option in result.stderr and value in result.stderr and expected in result.stderr
-    assert not run.exists()
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "words.txt").write_text("the\n</S>\n")
+    given = [str(each).format(tmp_path) for each in options]
 
+    refused = elmo("train", tmp_path / "run", *small, *given)
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("--steps", 0), ("--steps", -5), ("--tokens", 0), ("--epochs", 0), ("--rows", 0)),
-        *(("--unroll", 0), ("--log-every", 0), ("--measure-every", 0), ("--save-every", 0)),
-        *(("--steps", "ten"), ("--dropout", "no")),
-        *(("--dropout", 1.5), ("--learning-rate", -1), ("--average", 1), ("--seed", -1)),
-    ],
-)
-def test_a_number_out_of_range_is_refused_before_the_text_is_read(
-    tmp_path: Path, small: list[object], option: str, value: object
-) -> None:
-    refused = elmo("train", tmp_path / "run", *small, option, value)
-
-    assert refused.exit_code == 2 and f"'{option}'" in refused.stderr, refused.output
-    assert "integer range" not in refused.stderr and "float range" not in refused.stderr
-    assert not (tmp_path / "run").exists()
+    assert refused.exit_code == code and word in refused.stderr, refused.output
+    assert "Traceback" not in refused.output
+    assert not (tmp_path / "run" / "run.json").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_leaves_no_run(tmp_path: Path, small: list[object]) -> None:
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path, small: list[object]) -> None:
     refused = elmo("train", tmp_path / "run", *small, "--device", "cuda")
 
-    assert refused.exit_code == 2 and "--device is cuda, and there is none" in refused.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_file_in_the_place_of_the_folder_is_called_one(
-    tmp_path: Path, small: list[object]
-) -> None:
-    (tmp_path / "run").write_text("a file")
-
-    refused = elmo("train", tmp_path / "run", *small, "--steps", 2)
-
-    assert refused.exit_code == 2 and f"'{tmp_path / 'run'}' is a file" in refused.stderr
+    assert refused.exit_code == 2 and "cuda" in refused.stderr
 
 
 def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: list[object]) -> None:
@@ -214,76 +200,6 @@ def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: li
     assert refused.stderr.count("\n") == 1
 
 
-def test_the_help_shows_the_shapes_and_the_defaults_of_both_recipes() -> None:
-    text = " ".join(elmo("train", "--help").stdout.split())
-
-    assert f"[{'|'.join(SHAPES)}|PATH]" in text
-    assert "[default: (fresh; with reference carried)]" in text
-    assert "[default: (muon; with reference adagrad)]" in text
-    assert "[default: (1000; with reference none); x>=0]" in text
-
-
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
-        (("--weights", "random-small", "--cell", 8), "--weights and --cell: expected only one"),
-        (("--steps", 3, "--tokens", 5), "--steps and --tokens: expected only one of them"),
-        (
-            ("--weights", "random-small", "--keep-vectors", "--softmax-steps", 5),
-            "--keep-vectors and --softmax-steps: expected only one of them",
-        ),
-        (("--keep-vectors",), "--keep-vectors without --weights, expected both or neither"),
-    ],
-)
-def test_options_that_do_not_fit_each_other_are_a_wrong_command_line(
-    tmp_path: Path, options: tuple[object, ...], fault: str
-) -> None:
-    refused = elmo("train", tmp_path / "run", "--text", __file__, *options)
-
-    assert refused.exit_code == 2 and refused.stderr.startswith(f"elmo: {fault}"), refused.output
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_pattern_that_the_shell_expanded_is_refused(tmp_path: Path) -> None:
-    refused = elmo("train", tmp_path / "run", "--text", __file__, "b.txt")
-
-    assert refused.exit_code == 2 and "extra argument (b.txt); several files" in refused.stderr
-    assert "--text" in refused.stderr and not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("option", ["--heldout", "--vocabulary"])
-def test_a_file_that_is_missing_is_found_before_the_text_is_read(
-    tmp_path: Path, small: list[object], option: str
-) -> None:
-    refused = elmo("train", tmp_path / "run", *small, option, tmp_path / "no.txt")
-
-    assert refused.exit_code == 2 and f"'{option}': File" in refused.stderr, refused.output
-
-
-def test_a_vocabulary_without_rows_that_it_needs_is_named_before_the_text_is_read(
-    tmp_path: Path, small: list[object]
-) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("the\n</S>\n")
-    options = [each for each in small if each not in ("--vocabulary-size", 30)]
-    refused = elmo("train", tmp_path / "run", *options, "--vocabulary", words)
-
-    fault = f"elmo: {words}: vocabulary lacks <S>, <UNK>; expected rows for <S>, </S>, <UNK>\n"
-    assert refused.exit_code == 1 and refused.stderr == fault, refused.output
-    assert not (tmp_path / "run").exists()
-    assert not (tmp_path / "run").exists()
-
-
-def test_an_empty_text_to_measure_on_is_refused(tmp_path: Path, small: list[object]) -> None:
-    (empty := tmp_path / "empty.txt").touch()
-
-    refused = elmo("train", tmp_path / "run", *small, "--steps", 1, "--heldout", empty)
-
-    assert refused.exit_code == 1
-    assert refused.stderr == f"elmo: {empty}: holds no sentence, expected one or more\n"
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
 def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: list[object]) -> None:
     run = tmp_path / "run"
     run.mkdir()
@@ -295,21 +211,20 @@ def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: lis
     assert elmo("train", run, *small, "--steps", 1).exit_code == 0
 
 
-@pytest.mark.parametrize("schedule", ["constant", "constant-decay"])
-def test_a_run_can_be_lengthened(tmp_path: Path, small: list[object], schedule: str) -> None:
+def test_a_run_can_be_lengthened(tmp_path: Path, small: list[object]) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    decay = ["--decay", 0.25] if schedule == "constant-decay" else []
-    options = [*small, "--schedule", schedule, "--warmup-steps", 2, *decay, "--name", "n"]
+    options = [*small, "--warmup-steps", 2, "--decay", 0.25, "--name", "n", "--threads", 1]
     assert elmo("train", run, *options, "--steps", 6, "--minutes", 0).exit_code == 0
-    result = elmo("train", run, *options, "--steps", 12)
-    assert result.exit_code == 0, result.output
-    assert steps_of(run) == 12
-    assert elmo("train", whole, *options, "--steps", 12).exit_code == 0
+    for each in (run, whole):
+        result = elmo("train", each, *options, "--steps", 12)
+        assert result.exit_code == 0, result.output
     one, other = (Snapshot.read(last_snapshot(each)).weights for each in (run, whole))
     assert all(one[name].equal(other[name]) for name in other)
 
 
-def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -> None:
+def test_a_finished_run_can_be_lengthened_and_not_made_shorter(
+    tmp_path: Path, small: list[object]
+) -> None:
     run = tmp_path / "run"
     options = [*small, "--schedule", "constant-decay"]
     assert elmo("train", run, *options, "--tokens", 6 * 20).exit_code == 0
@@ -322,10 +237,7 @@ def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -
     assert "All 9 steps were done already; nothing was trained\n" in again.stdout
     shorter = elmo("train", run, *options, "--tokens", 100)
     assert shorter.exit_code == 1
-    assert (
-        "has done 9 steps of 20 tokens, and this command asks for 5; expected 9 or more"
-        in shorter.stderr
-    )
+    assert "has done 9 steps" in shorter.stderr
 
 
 def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
@@ -344,26 +256,6 @@ def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_a_run_whose_schedule_has_a_fixed_end_is_not_lengthened(
-    tmp_path: Path, small: list[object]
-) -> None:
-    run = tmp_path / "run"
-    options = [*small, "--schedule", "cosine"]
-    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
-    result = elmo("train", run, *options, "--steps", 6)
-    assert result.exit_code == 1
-    assert "steps 3, found 6" in result.stderr and "constant-decay" in result.stderr
-
-
-def test_a_run_is_not_made_shorter_than_it_is(tmp_path: Path, small: list[object]) -> None:
-    run = tmp_path / "run"
-    options = [*small, "--schedule", "constant"]
-    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
-    result = elmo("train", run, *options, "--steps", 2)
-    assert result.exit_code == 1
-    assert "has done 3 steps of 20 tokens, and this command asks for 2" in result.stderr
-
-
 def test_the_first_line_comes_after_the_first_step_on_standard_output(
     tmp_path: Path, small: list[object]
 ) -> None:
@@ -377,6 +269,9 @@ def test_the_first_line_comes_after_the_first_step_on_standard_output(
 def test_every_option_with_a_default_shows_it() -> None:
     result = elmo("train", "--help")
     text = " ".join(result.output.split())
+    assert f"[{'|'.join(SHAPES)}|PATH]" in text
+    assert "[default: (fresh; with reference carried)]" in text
+    assert "[default: (1000; with reference none); x>=0]" in text
     for default in ("modern", "(small)", "50000", "2000", "100", "5000", "(RUN/corpus)"):
         assert f"default: {default}" in text, default
     assert "[default: (0.005; with reference 0.2)" in text
@@ -388,22 +283,3 @@ def test_the_log_holds_a_line_for_every_interval(tmp_path: Path, small: list[obj
     assert elmo("train", run, *small, "--steps", 7, "--log-every", 3).exit_code == 0
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [3, 6, 7]
-
-
-@pytest.mark.parametrize("number", ["nan", "inf"])
-def test_a_number_that_is_not_finite_is_refused(
-    tmp_path: Path, small: list[object], number: str
-) -> None:
-    result = elmo("train", tmp_path / "run", *small, "--epochs", number)
-    assert result.exit_code == 2 and f"{number} is no finite number" in result.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_size_of_a_vocabulary_that_is_given_is_refused(
-    tmp_path: Path, small: list[object]
-) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("<S>\n</S>\n<UNK>\nthe\n")
-    result = elmo("train", tmp_path / "run", *small, "--vocabulary", words)
-    assert result.exit_code == 2
-    assert "--vocabulary-size has no effect with --vocabulary" in result.stderr

@@ -1,24 +1,22 @@
 """Stability: the texts are made by a seed, and a network that amplifies rounding is found out."""
 
-import json
 from itertools import islice
 from pathlib import Path
 
+import pytest
 import torch
 
 from elmo_model.checkpoints import load
+from elmo_model.inference.stability import BAR, TOKENS, largest_change, sets, stability
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.steps import ignore
-from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
-from elmo_model.tasks.evaluation.stability import (
-    BAR,
-    TOKENS,
-    largest_change,
-    sets,
-    stability,
-    stability_table,
-)
+from elmo_model.tasks.evaluate import stability_table
+from tests.support.checkpoints import write_pair
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_pair(tmp_path / "model", cell=16, projection=8)
 
 
 def test_a_seed_makes_long_texts_of_every_kind() -> None:
@@ -64,9 +62,10 @@ def test_the_default_model_is_stable_on_numbers_and_on_a_repeated_word() -> None
         assert found.bfloat16 > 0.999, found
 
 
-def test_the_command_prints_a_table_and_json(model: Path) -> None:
-    options = EvaluateOptions(str(model), stability=True, limit=1, device="cpu")
-    assert "one word, repeated" in evaluate(options, ignore)
-    options = EvaluateOptions(str(model), stability=True, limit=1, as_json=True)
-    printed = json.loads(evaluate(options, ignore))
-    assert printed["scores"] == [] and len(printed["stability"]) == 9
+def test_it_is_measured_in_float32(model: Path) -> None:
+    """In bfloat16 a change of the weights by `NOISE` would be rounded away."""
+    elmo = load(model).bfloat16()
+
+    found = largest_change(elmo)
+
+    assert found == largest_change(elmo.float()) > 0

@@ -16,7 +16,6 @@ from torch.nn import functional
 from elmo_model.inference.centre import sentences
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.tasks.evaluation.score import layer_heads
 
 NOISE = 1e-7
 """Standard deviation of the relative change of every weight: one rounding of float32."""
@@ -53,8 +52,9 @@ class Stability:
 
 def stability(elmo: ElmoNetwork, texts: int = TEXTS) -> Iterator[Stability]:
     """Compare a network with a copy whose weight matrices are multiplied by 1 + noise, by set."""
-    plain, noisy = Encoder.of(elmo), Encoder.of(_with_noise(elmo))
-    rounded = Encoder.of(elmo, "bfloat16")
+    exact = _in_float32(elmo)
+    plain, noisy = Encoder.of(exact), Encoder.of(_with_noise(exact))
+    rounded = Encoder.of(exact, "bfloat16")
     for name, some in sets(texts).items():
         vectors = plain.embed(some)
         yield _compare(name, vectors, noisy.embed(some), rounded.embed(some))
@@ -63,7 +63,8 @@ def stability(elmo: ElmoNetwork, texts: int = TEXTS) -> Iterator[Stability]:
 def largest_change(elmo: ElmoNetwork) -> float:
     """Return the largest change of a value of any layer, over one text of every set."""
     texts = [text for some in sets(1).values() for text in some]
-    plain, noisy = (Encoder.of(each).embed(texts) for each in (elmo, _with_noise(elmo)))
+    exact = _in_float32(elmo)
+    plain, noisy = (Encoder.of(each).embed(texts) for each in (exact, _with_noise(exact)))
     return max(float((a - b).abs().max()) for a, b in zip(plain, noisy, strict=True))
 
 
@@ -106,6 +107,11 @@ def _prose(draw: random.Random) -> list[str]:
     return [word for sentence in draw.sample(sentences(), 60) for word in sentence][:TOKENS]
 
 
+def _in_float32(elmo: ElmoNetwork) -> ElmoNetwork:
+    """Return a copy on the CPU: the products of a GPU in TF32 round more than `NOISE`."""
+    return deepcopy(elmo).cpu().float()
+
+
 def _with_noise(elmo: ElmoNetwork) -> ElmoNetwork:
     copy = deepcopy(elmo)
     generator = torch.Generator().manual_seed(1)
@@ -113,7 +119,7 @@ def _with_noise(elmo: ElmoNetwork) -> ElmoNetwork:
         for weight in copy.parameters():
             if weight.dim() > 1:
                 noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-                weight.copy_(weight.double() * (1 + NOISE * noise.to(weight.device)))
+                weight.copy_(weight.double() * (1 + NOISE * noise))
     return copy
 
 
@@ -122,29 +128,17 @@ def _compare(
 ) -> Stability:
     """Compare the layers (L + 1, n, 2P) of every text."""
     pairs = zip(plain, noisy, strict=True)
-    moved = torch.stack([(a - b).abs() for a, b in pairs]).cpu()  # (texts, L + 1, n, 2P)
-    ahead, behind = (half.amax(dim=(1, 3)) > BAR for half in moved.chunk(2, dim=3))  # (texts, n)
-    read = (ahead | behind.flip(1)).any(dim=0).nonzero()
+    moved = torch.stack([(a - b).abs() for a, b in pairs])  # (texts, L + 1, n, 2P)
+    # Of each direction (texts, n).
+    forward, backward = (half.amax(dim=(1, 3)) > BAR for half in moved.chunk(2, dim=3))
+    moves = (forward | backward.flip(1)).any(dim=0).nonzero()
     pairs = zip(plain, rounded, strict=True)
     cosines = torch.stack([functional.cosine_similarity(a, b, dim=2) for a, b in pairs])
     return Stability(
         name,
         tuple(moved.amax(dim=(0, 2, 3)).tolist()),
         len(plain),
-        int((ahead | behind).any(dim=1).sum()),
-        int(read[0]) if len(read) else None,
+        int((forward | backward).any(dim=1).sum()),
+        int(moves[0]) if len(moves) else None,
         float(cosines.double().mean(dim=(0, 2)).min()),
     )
-
-
-def stability_table(found: Sequence[Stability]) -> str:
-    """Return a text table with one set per line."""
-    heads = [*layer_heads(len(found[0].layers)), "texts over", "after", "bfloat16"]
-    width = max(len(each.name) for each in found)
-    lines = [" " * width + "".join(f"{head:>13}" for head in heads)]
-    for each in found:
-        figures = [f"{moved:.1e}" for moved in each.layers]
-        first = "-" if each.first is None else str(each.first)
-        figures += [f"{each.over} of {each.texts}", first, f"{each.bfloat16:.6f}"]
-        lines.append(f"{each.name:{width}}" + "".join(f"{figure:>13}" for figure in figures))
-    return "\n".join(lines)

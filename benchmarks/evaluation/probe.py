@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.tasks.evaluation.score import Score, percent
+from elmo_model.tasks.evaluate import Score, percent
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import Features, FeaturesOf
 from elmo_model.tasks.readers import read_conllu

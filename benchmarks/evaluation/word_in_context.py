@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from elmo_model.errors import shown
-from elmo_model.tasks.evaluation.score import Score, percent
+from elmo_model.tasks.evaluate import Score, percent
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import FeaturesOf
 from elmo_model.tasks.readers import read_examples, read_rows

@@ -1,0 +1,1 @@
+"""Scores of the layers of a model on public evaluation sets."""

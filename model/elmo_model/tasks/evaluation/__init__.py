@@ -1,1 +1,0 @@
-"""Evaluation of a network: probes on its frozen layers."""

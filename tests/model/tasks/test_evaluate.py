@@ -1,0 +1,86 @@
+"""`elmo evaluate`: the senses of built-in sentences, the stability of built-in texts, tables."""
+
+import json
+from collections import Counter
+from functools import partial
+
+import pytest
+import torch
+
+from elmo_model.inference.encoder import Encoder
+from elmo_model.models.opening import open_model
+from elmo_model.tasks.evaluate import (
+    SENTENCES,
+    EvaluateOptions,
+    Score,
+    evaluate,
+    percent,
+    read_uses,
+    senses,
+    separation,
+    table,
+)
+from elmo_model.tasks.features import encode_by, features_of
+from tests.support.command_line import elmo
+from tests.support.servers import SMALL
+from tests.support.steps import Steps
+
+
+def test_the_set_is_30_words_of_two_senses_with_two_sentences_each() -> None:
+    examples, words = read_uses(SENTENCES)
+    assert len(Counter(words)) == 30 and set(Counter(words).values()) == {4}
+    assert set(Counter(zip(words, examples.labels, strict=True)).values()) == {2}
+    tokens = [examples.sentences[place.sentence][place.token or 0] for (place,) in examples.places]
+    assert tokens == words
+    assert len(set(examples.sentences)) == len(words)
+
+
+def test_separation_is_the_cosine_within_senses_minus_across() -> None:
+    senses = ["one", "one", "two", "two"]
+    apart = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+    assert separation(apart, senses) == pytest.approx(1.0)
+    mixed = apart[[0, 2, 1, 3]]
+    assert separation(mixed, senses) == pytest.approx(-0.5)
+
+
+def test_the_token_layer_sees_no_context_and_misses_all() -> None:
+    score = senses(partial(features_of, encode_by(Encoder.of(open_model("random-small")))))
+    assert score.layers[0] == 0.0 and score.items == 30
+    assert len(score.misses[0]) == 30
+    for accuracy, missed in zip(score.layers, score.misses, strict=True):
+        assert accuracy == pytest.approx(100 * (30 - len(missed)) / 30)
+    assert f"missed by layer 2: {', '.join(score.misses[2])}" in table([score])
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ({}, {"senses of ordinary words", "one word, repeated"}),
+        ({"senses": True}, {"senses of ordinary words"}),
+        ({"stability": True}, {"one word, repeated"}),
+    ],
+)
+def test_both_are_measured_unless_one_is_named(given: dict[str, bool], parts: set[str]) -> None:
+    steps = Steps()
+    options = EvaluateOptions(str(SMALL), limit=1, **given)  # type: ignore[arg-type]
+
+    text = evaluate(options, steps)
+
+    every = {"senses of ordinary words", "one word, repeated"}
+    assert {part for part in every if part in text} == parts
+    assert steps.told[0] == (f"Reading {SMALL}", 0, 0)
+
+
+def test_the_command_prints_json() -> None:
+    result = elmo("evaluate", SMALL, "--stability", "--limit", 1, "--device", "cpu", "--json")
+
+    printed = json.loads(result.stdout)
+    assert printed["model"]["format"] == "allennlp"
+    assert (len(printed["scores"]), len(printed["stability"])) == (0, 9)
+
+
+def test_the_best_layer_is_marked() -> None:
+    lines = table([Score("one", (1.0, 3.0, 2.0), 1000, 0.5, "guess")]).splitlines()
+    assert "3.0*" in lines[1] and lines[1].count("*") == 1
+    assert "1,000" in lines[1] and lines[1].endswith("0.5 (guess)")
+    assert percent(1, 8) == 12.5
