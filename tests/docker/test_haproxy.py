@@ -48,6 +48,7 @@ def test_three_rolling_restarts_fail_none_of_100_000_requests(tmp_path: Path) ->
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_a_killed_replica_fails_no_request(tmp_path: Path) -> None:
     with loaded(tmp_path, 2) as (replicas, load):
         replicas[0].kill()
@@ -58,6 +59,7 @@ def test_a_killed_replica_fails_no_request(tmp_path: Path) -> None:
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_a_hung_replica_delays_the_requests_that_it_has_and_no_other(tmp_path: Path) -> None:
     with loaded(tmp_path, 2) as (replicas, load):
         hung = replicas[0].server

@@ -21,7 +21,7 @@ from tests.support.golden import Array
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["a", "longer", "one", "with", "cats", "."]]
 # What an independent NumPy implementation met, with room: see tests/golden/README.md.
-TOLERANCE = 5e-5
+TOLERANCE = 1e-5
 FILES = (golden.SMALL / "options.json", golden.SMALL / "weights.hdf5")
 
 

@@ -120,6 +120,7 @@ def test_every_tool_has_old_and_new_code_in_turn() -> None:
         assert "**Before**" in section and "**After**" in section, tool
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("document", ["client.md", "files.md", "proteins.md"])
 def test_examples_run_in_their_order(
     document: str, place: Path, documented_server: Running

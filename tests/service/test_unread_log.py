@@ -95,6 +95,7 @@ def fill(server: Running) -> None:
                 assert client.get("/none", headers={"X-Request-Id": "i" * 64}).status_code == 404
 
 
+@pytest.mark.long
 def test_a_server_whose_log_nobody_reads_answers_replaces_its_worker_and_ends(
     tmp_path: Path,
 ) -> None:
