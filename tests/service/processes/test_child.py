@@ -93,8 +93,10 @@ class Front:
 async def front(main: Any) -> AsyncIterator[Front]:
     made = Front(main)
     made.start()
-    yield made
-    await made.child.stop()
+    try:
+        yield made
+    finally:
+        await made.child.stop()
 
 
 async def test_memory_is_shared_in_both_directions_and_takes_no_descriptor() -> None:
@@ -107,7 +109,7 @@ async def test_memory_is_shared_in_both_directions_and_takes_no_descriptor() -> 
         assert await f.message() == sum(number % 7 for number in range(600))
         assert all(block.array[-1] == 7 for block in blocks)
         assert len(os.listdir(f"/proc/{pid}/fd")) == held  # noqa: PTH208
-        assert open_files() == kept
+        assert open_files() <= kept  # garbage of other tests may have been freed
 
 
 async def test_a_stopped_child_does_not_block_the_server() -> None:

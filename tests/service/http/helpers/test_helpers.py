@@ -86,8 +86,10 @@ async def bench(options: PoolOptions = WRITING) -> AsyncIterator[Bench]:
     pool = HelperPool(options, arena, metrics, clock)
     pool.start()
     await pool.run(os.getpid, size=1)  # the process is ready
-    yield Bench(pool, arena, metrics, clock)
-    await pool.stop()
+    try:
+        yield Bench(pool, arena, metrics, clock)
+    finally:
+        await pool.stop()
 
 
 async def until(condition: Callable[[], bool]) -> None:
