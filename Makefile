@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker test-old-pythons lint docs sbom constraints clean
+.PHONY: help serve test test-long test-avx2 test-cuda coverage test-faults test-scale test-docker test-old-pythons lint docs sbom constraints clean
 
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-long    the installation of the README, schemathesis, generated clients, ...'
 	@echo 'make test-avx2    the tests of numbers with the instructions of older processors alone'
 	@echo 'make test-old-pythons  client/elmo_client_py36.py under Python 3.6 and 3.7, of pyenv or the system'
+	@echo 'make test-cuda    the tests that need a GPU, in an environment that exists'
 	@echo 'make coverage     make test with branch coverage, of its child processes as well'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
@@ -65,6 +66,13 @@ NUMBERS := tests/model/network tests/model/inference tests/model/training tests/
   tests/model/checkpoints/test_elmoformanylangs.py \
   tests/model/checkpoints/test_token_embeddings.py tests/service/workers/test_vectors.py \
   tests/service/http/routes/test_embed.py tests/service/test_elmo_embedder.py
+
+# Installs nothing: a machine with a GPU may have no network. VENV names its environment.
+test-cuda:
+	$(BIN)/python -m pytest -m cuda tests/model/inference/test_encoder.py \
+	  tests/service/test_on_cuda.py \
+	  tests/service/workers/test_model_worker_cuda.py \
+	  tests/test_benchmarks.py
 
 coverage: $(VENV)/.installed-dev
 	$(PYTEST) $(QUICK) --cov --cov-branch

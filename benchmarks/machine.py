@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,7 +22,9 @@ def describe() -> str:
 
 
 def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
+    if (git := shutil.which("git")) is None:
+        return "no commit"
+    command = [git, "describe", "--always", "--dirty"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"commit {found.stdout.strip()}" if found.returncode == 0 else "no commit"
 

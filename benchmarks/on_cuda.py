@@ -62,7 +62,7 @@ def floor_seconds(config: LSTMConfig, item: int, sizes: Sequence[int], limits: L
 
 def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
     """Measure a large copy and a large product."""
-    source = torch.zeros(_COPIED, dtype=torch.uint8, device=device)
+    source = torch.randint(256, (_COPIED,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     factor = torch.randn(_SQUARE, _SQUARE, device=device).to(dtype)
     product = torch.empty_like(factor)

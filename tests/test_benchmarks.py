@@ -63,8 +63,11 @@ def test_the_network_is_timed_and_compared(text: str) -> None:
 @pytest.mark.long
 def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
     arguments = ("--model", str(SMALL), "--tokens", "300")
-    cells = run("whole_file", text, *arguments).splitlines()[-1].split("|")
-    assert int(cells[1]) >= 300 and 0 < float(cells[5].strip().rstrip("%")) <= 100
+    lines = run("whole_file", text, *arguments).splitlines()
+    _, _, rates, _, _, parts = (line.split("|")[1:-1] for line in lines if line.startswith("|"))
+    assert int(rates[0]) >= 300 and 0 < float(rates[4].strip().rstrip("%")) <= 100
+    seconds = [float(part) for part in parts]
+    assert sum(seconds[:-1]) == pytest.approx(seconds[-1], abs=0.05)  # two digits each
 
 
 @pytest.mark.long

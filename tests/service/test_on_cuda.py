@@ -9,7 +9,7 @@ import torch
 
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.command_line import elmo
-from tests.support.servers import SMALL, running
+from tests.support.servers import SMALL, spawned
 
 pytestmark = [
     pytest.mark.cuda,
@@ -28,7 +28,7 @@ def test_a_service_on_the_device_answers_the_published_vectors(
     body = {"sentences": [every[number] for number in numbers]}
 
     with (
-        running(tmp_path, model=SMALL, devices="cuda:0", precision=precision) as server,
+        spawned(tmp_path, model=SMALL, devices="cuda:0", precision=precision) as server,
         server.client() as client,
     ):
         answer = client.post("/embed", json=body, headers={"Accept": NPZ})
