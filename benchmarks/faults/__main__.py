@@ -43,7 +43,7 @@ from tests.support.servers import SMALL
 _REPLICAS = 3
 _WARM_SECONDS = 12.0  # of load before the first fault, until memory has its usual size
 _MOUNTED = "FAULTS_MOUNTED"  # variable that says that the process has mounts of its own
-_TASKS_SIZE, _SHM_SIZE = "16m", "64m"
+_TASKS_SIZE = "16m"
 _PRELOADED = ("clock jumps", "disk fails", "disk is slow")
 
 
@@ -100,12 +100,10 @@ def _environment(checkpoint: Path, folder: Path) -> Iterator[Environment]:
     # Not in `folder`: a folder with a file system on it cannot be deleted.
     tasks = Path("/mnt") if _MOUNTED in os.environ else folder / "tasks"
     if _MOUNTED in os.environ:
-        for target, size in ((str(tasks), _TASKS_SIZE), ("/dev/shm", _SHM_SIZE)):
-            command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", target]
-            subprocess.run(command, check=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={_TASKS_SIZE}", "none", str(tasks)]
+        subprocess.run(command, check=True)
     else:
-        reason = "this user may not mount a file system (unshare)"
-        skipped |= dict.fromkeys(("disk is full", "shared memory is full"), reason)
+        skipped["disk is full"] = "this user may not mount a file system (unshare)"
     library, reason = compiled(folder)
     if library is None:
         skipped |= dict.fromkeys(_PRELOADED, reason)

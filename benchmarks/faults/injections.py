@@ -144,22 +144,18 @@ def _disturb(place: int, values: tuple[int, ...]) -> Injection:
     return change
 
 
-def _fill(folder: Callable[[Environment], Path]) -> Injection:
-    """Return the fault that leaves no byte in a file system."""
-
-    async def fill(on: Environment, replica: Replica, event: Event) -> None:
-        path = folder(on) / f".filler-{event.pick}"
-        try:
-            with path.open("wb", buffering=0) as file:
-                for size in _SIZES:
-                    with contextlib.suppress(OSError):
-                        while True:
-                            file.write(bytes(size))
-            await asyncio.sleep(event.seconds)
-        finally:
-            path.unlink(missing_ok=True)
-
-    return fill
+async def _fill_disk(on: Environment, replica: Replica, event: Event) -> None:
+    """Leave no byte in the file system of the tasks."""
+    path = on.tasks / f".filler-{event.pick}"
+    try:
+        with path.open("wb", buffering=0) as file:
+            for size in _SIZES:
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(size))
+        await asyncio.sleep(event.seconds)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 async def _stall_link(on: Environment, replica: Replica, event: Event) -> None:
@@ -212,8 +208,7 @@ INJECTIONS: dict[str, Injection] = {
     "clock jumps": _disturb(0, _JUMPS),
     "disk fails": _disturb(1, (1, 2, 3)),
     "disk is slow": _disturb(2, _SLOW_FSYNC_MS),
-    "disk is full": _fill(lambda on: on.tasks),
-    "shared memory is full": _fill(lambda on: Path("/dev/shm")),
+    "disk is full": _fill_disk,
     "link stalls": _stall_link,
     "hostile clients": _hostile,
 }

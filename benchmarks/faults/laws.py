@@ -18,7 +18,7 @@ _QUIET_SECONDS = 120.0  # in which everything must be as before: a hung worker i
 _GROWTH_MB = 64.0  # of a front; freed memory stays with the allocator
 _CHILD_MB = 48.0  # of a child over the largest one before
 _SHARED_MB = 320.0  # of which 256 MB are kept for reuse
-_MORE_DESCRIPTORS = 16  # segments for reuse, and channels of helpers that started meanwhile
+_MORE_DESCRIPTORS = 16  # channels of helpers that started meanwhile
 _GAUGES = (
     "elmo_queue_sentences",
     "elmo_queue_tokens",
@@ -36,7 +36,7 @@ class Size:
     largest_worker: float
     largest_helper: float
     targets: Counter[str]
-    """What its descriptors are of, without the segments that are kept for reuse."""
+    """What its descriptors are of."""
 
     @property
     def descriptors(self) -> int:
@@ -61,9 +61,7 @@ def measure(replica: Replica) -> Size:
         shared_memory(server.pid),
         max(map(own_memory, there["worker"]), default=0.0),
         max(map(own_memory, there["json"]), default=0.0),
-        Counter(
-            re.sub(r"\d+", "N", target) for target in server.descriptors() if "memfd" not in target
-        ),
+        Counter(re.sub(r"\d+", "N", target) for target in server.descriptors()),
     )
 
 

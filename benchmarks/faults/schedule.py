@@ -22,7 +22,6 @@ WEIGHTS = {
     "disk fails": 2,
     "disk is slow": 2,
     "disk is full": 2,
-    "shared memory is full": 1,
     "link stalls": 2,
     "hostile clients": 2,
 }

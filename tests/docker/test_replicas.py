@@ -131,14 +131,14 @@ def test_the_update_of_the_page_fails_no_request_under_load(replicas: Stack, loa
     page = (ROOT / "docs/deploy.md").read_text()
     (update,) = re.findall(r"```sh\n(export COMPOSE_FILE.*?)```", page, re.DOTALL)
     before = set(containers(replicas))
-    changed = replicas.environment | {"ELMO_JOB_KEEP_SECONDS": "60"}
+    changed = replicas.environment | {"ELMO_KEEP_ALIVE_SECONDS": "61"}
     with load.under_way(CLIENTS):
         run("sh", "-ec", update.replace("docker compose build\n", ""), env=changed)
         load.until_answered(20)
     after = containers(replicas)
     assert len(after) == REPLICAS and not before & set(after)
     for container in after:
-        assert "ELMO_JOB_KEEP_SECONDS=60" in run("docker", "inspect", container)
+        assert "ELMO_KEEP_ALIVE_SECONDS=61" in run("docker", "inspect", container)
 
 
 def test_a_killed_replica_under_load_fails_no_request(replicas: Stack, load: Load) -> None:

@@ -50,7 +50,7 @@ class Machine:
     workers: dict[str, list[GpuWorker]] = field(default_factory=dict)
     runners: list[RunnerSettings] = field(default_factory=list)
 
-    def make(self, runner: RunnerSettings, _segments: Arena) -> GpuWorker:
+    def make(self, runner: RunnerSettings, _arena: Arena) -> GpuWorker:
         self.runners.append(runner)
         worker = GpuWorker(fault=self.faults.get(runner.device, ""))
         self.workers.setdefault(runner.device, []).append(worker)

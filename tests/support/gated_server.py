@@ -41,7 +41,7 @@ class SignalledWorker(GatedWorker):
         loop.add_signal_handler(signal.SIGUSR2, self.open)
 
 
-def _make(settings: RunnerSettings, segments: Arena) -> SignalledWorker:
+def _make(settings: RunnerSettings, arena: Arena) -> SignalledWorker:
     return SignalledWorker()
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -120,12 +121,9 @@ async def in_process(
     With `has_model` the worker has a model, by default the golden one, on the event loop.
     `environment` turns traces on.
     """
+    folder = TemporaryDirectory()
     given = Settings.model_validate(
-        {
-            "model": str(SMALL),
-            "devices": "cpu",
-            **settings,
-        }
+        {"model": str(SMALL), "devices": "cpu", "tasks": folder.name, **settings}
     )
     worker = GatedWorker(is_open=is_open)
     if has_model:
@@ -138,13 +136,14 @@ async def in_process(
         hardware=Hardware(0),
         environment=environment,
     )
-    segments, metrics = Arena(), Metrics()
-    server.helpers = Helpers.of(segments, metrics, 1, HelpersHere)
+    arena, metrics = Arena(), Metrics()
+    server.helpers = Helpers.of(arena, metrics, 1, HelpersHere)
     app = create_app(server)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
-    ):
-        await server.models.first.pool.wait_for_start()
-        await until(lambda: server.readiness.public_reason is None)
-        yield InProcess(server, app, worker, client)
+    with folder:
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
+        ):
+            await server.models.first.pool.wait_for_start()
+            await until(lambda: server.readiness.public_reason is None)
+            yield InProcess(server, app, worker, client)

@@ -3,7 +3,6 @@
 A module without torch: the server and the command line resolve names before torch is imported.
 """
 
-import difflib
 import os
 from pathlib import Path
 
@@ -85,7 +84,7 @@ def path_fault(path: str) -> str | None:
 
 
 def missing(name: str) -> str:
-    """Return the error message for a path that does not exist; it explains names and misspellings.
+    """Return the error message for a path that does not exist; it explains names.
 
     Built-in names and those of published models in the cache are resolved before
     (`elmo_serve.models.fetching.locate`).
@@ -102,10 +101,7 @@ def missing(name: str) -> str:
     if "/" in name or Path(name).suffix[1:2].isalpha():
         several = "; ELMO_MODELS takes several" if "," in name else ""
         return f"{name}: does not exist, expected a checkpoint{several}"
-    names = {**_SPELLINGS, **{each.name: each.name for each in nlpl.known()}}
-    close = difflib.get_close_matches(name.casefold(), names, n=1)
-    meant = f"; did you mean {names[close[0]]}?" if close else ","
     return (
-        f"{name}: does not exist{meant} expected the path of a checkpoint, or one of "
+        f"{name}: does not exist, expected the path of a checkpoint, or one of "
         f"{', '.join(_SPELLINGS.values())}, efml:LANGUAGE, nlpl:NUMBER"
     )

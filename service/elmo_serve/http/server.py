@@ -37,11 +37,8 @@ _LAST_BYTES_SECONDS: Final = 5
 """After the drain, for the last bytes in buffers, and for errors at the end of the drain time."""
 
 _FILES: Final = 256
-"""Descriptors that belong to no connection: workers, log, model, kept shared memory."""
-
-_FILES_A_CONNECTION: Final = 2
-"""A socket, and a shared-memory segment: a response that is being sent has one, and a large body
-while it is parsed. A body that is still being received has none."""
+"""Descriptors that belong to no connection: workers, log, model, shared memory. A connection has
+one, its socket."""
 
 _SWITCH_SECONDS: Final = 0.001
 """Time after which a thread that computes gives the interpreter to one that waits. Python's 5 ms
@@ -79,7 +76,7 @@ def run(server: Server, app: FastAPI | None = None) -> int:
         SettingsError: the address or the port cannot be used.
     """
     settings = server.settings
-    _allow_files(_FILES + _FILES_A_CONNECTION * settings.max_connections)
+    _allow_files(_FILES + settings.max_connections)
     with ExitStack() as stack:
         sockets = [stack.enter_context(each) for each in listen(settings)]
         server.address = _address(settings.host, sockets[0].getsockname()[1])

@@ -122,9 +122,6 @@ def test_names_are_found_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("orignal", "does not exist; did you mean original? expected"),
-        ("Random_small", "does not exist; did you mean random-small? expected"),
-        ("efml:zht", "does not exist; did you mean efml:zh? expected"),
         ("qqqq", "seqvec, efml:LANGUAGE, nlpl:NUMBER"),
         ("qqqq", "does not exist, expected the path of a checkpoint, or one of english, "),
         ("http://localhost:8000", "expected the name or path of a model; --server"),

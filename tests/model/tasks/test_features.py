@@ -115,7 +115,7 @@ def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
 
 
 def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
-    """Neither of vectors in a file nor of those in a segment of shared memory."""
+    """Neither of vectors in a file nor of those in shared memory."""
     examples = Examples("sentence", (("a",),), ((Place(0),),) * 50_000, ("x",) * 50_000)
     features = Features(examples, np.zeros((50_000, 3, 8), np.float32), np.arange(50_000)[:, None])
 

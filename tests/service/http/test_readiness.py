@@ -42,7 +42,7 @@ class Described(GatedWorker):
 
 def made(worker: Callable[[], GatedWorker], tasks: Path) -> Server:
     settings = Settings(model=str(SMALL), devices=("cpu",), tasks=tasks)
-    return assemble(settings, lambda _runner, _segments: worker())
+    return assemble(settings, lambda _runner, _arena: worker())
 
 
 async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> None:

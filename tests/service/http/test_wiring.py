@@ -23,7 +23,7 @@ async def started(**settings: Any) -> tuple[Server, list[RunnerSettings]]:
     """Start a server without models; return it and the settings of each worker."""
     made: list[RunnerSettings] = []
 
-    def make(runner: RunnerSettings, _segments: Arena) -> GatedWorker:
+    def make(runner: RunnerSettings, _arena: Arena) -> GatedWorker:
         made.append(runner)
         return GatedWorker()
 

@@ -479,10 +479,10 @@ async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch()
 class TakesOne(GatedWorker):
     """A worker that cannot be given a second batch."""
 
-    def send(self, message: Batch | Drop, /, *segments: Block) -> None:
+    def send(self, message: Batch | Drop, /, *blocks: Block) -> None:
         if self.batches:
             raise MemoryError
-        super().send(message, *segments)
+        super().send(message, *blocks)
 
 
 @in_virtual_time

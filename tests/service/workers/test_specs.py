@@ -40,7 +40,7 @@ def made_with(cores: int, known: Ready | None = None, **settings: object) -> lis
     """Return the settings of each worker that is made for a model on the CPU."""
     made: list[RunnerSettings] = []
 
-    def make(runner: RunnerSettings, _segments: Arena) -> GatedWorker:
+    def make(runner: RunnerSettings, _arena: Arena) -> GatedWorker:
         made.append(runner)
         return GatedWorker()
 

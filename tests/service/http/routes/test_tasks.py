@@ -157,7 +157,7 @@ async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for status in (201, 200):
-        async with in_process() as s:
+        async with in_process(tasks=None) as s:
             assert (await s.client.put("/tasks/ner", json=NER)).status_code == status
     assert (tmp_path / "elmo-serve" / "tasks" / "ner.json").is_file()
 
