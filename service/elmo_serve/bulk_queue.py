@@ -153,18 +153,25 @@ class BulkQueue:
         size = sum(piece.output.size(tokens, self.info.dimension) for tokens in piece.lengths)
         held = self.engine.answers.hold(self.client, size)
         try:
-            embedded = await self.engine.embed(
-                piece.sentences,
-                piece.lengths,
-                [piece.output] * len(piece.sentences),
-                self.timeout_seconds,
-                self.client,
-                self.model,
-                is_bulk=True,
-            )
+            embedded = await self._embed(piece)
             await self.in_thread(write, piece, embedded)
         finally:
             held.release()
+
+    async def _embed(self, piece: Piece) -> Embedded:
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                return await self.engine.embed(
+                    piece.sentences,
+                    piece.lengths,
+                    [piece.output] * len(piece.sentences),
+                    self.timeout_seconds,
+                    self.client,
+                    self.model,
+                    is_bulk=True,
+                )
+        except TimeoutError:
+            raise DeadlineExceeded(f"not within {self.timeout_seconds:g} s") from None
 
 
 def bulk_queue(engine: Engine, model: str, settings: Settings, client: str) -> BulkQueue:

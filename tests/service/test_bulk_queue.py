@@ -86,6 +86,16 @@ async def test_a_piece_that_is_never_answered_fails(word: str, error: type[Excep
 
 
 @in_virtual_time
+async def test_a_piece_has_its_time_again_in_each_attempt() -> None:
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        start = asyncio.get_running_loop().time()
+        with pytest.raises(WorkFailedError, match="within 2 s"):
+            await answer(BulkQueue(b.engine, MODEL, INFO, "work", 40, 2.0), same_length("a", 1))
+        assert asyncio.get_running_loop().time() - start == pytest.approx(10.0)
+        b.workers[0].open()
+
+
+@in_virtual_time
 async def test_a_piece_waits_while_memory_is_short() -> None:
     """A refusal says after which time it is worth to ask again."""
     async with bench(lambda: GatedWorker(memory_tokens=1)) as b:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
@@ -69,14 +70,18 @@ class Bench:
         *,
         is_bulk: bool = False,
     ) -> asyncio.Task[Embedded]:
-        """Send a request."""
+        """Send a request with its deadline."""
         texts = [orjson.dumps(sentence) for sentence in sentences]
         lengths = [len(sentence) for sentence in sentences]
-        return asyncio.ensure_future(
-            self.engine.embed(
-                texts, lengths, [output] * len(texts), timeout, client, is_bulk=is_bulk
-            )
-        )
+        deadlines = Deadlines(self.metrics.failures.labels("deadline"))
+
+        async def call() -> Embedded:
+            async with deadlines.begin(timeout):
+                return await self.engine.embed(
+                    texts, lengths, [output] * len(texts), timeout, client, is_bulk=is_bulk
+                )
+
+        return asyncio.ensure_future(call())
 
     def count(self, name: str, **labels: str) -> float:
         """Return the value of a metric, of the model if it has that label; 0 if there is none."""

@@ -112,8 +112,8 @@ class Dispatcher:
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
-            self._is_scheduled = True
             self._clock.call_later(0.0, self._dispatch)
+            self._is_scheduled = True
 
     def _dispatch(self) -> None:
         """Give batches to workers that have room, and interactive ones to those that run bulk."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from elmo_serve.errors import DeadlineExceeded, Unavailable
+from elmo_serve.errors import Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
@@ -64,7 +64,6 @@ class Engine:
             self._note_idle,
         )
         self._idle = asyncio.Event()
-        self._metrics = metrics
         self._clock = clock
         self._is_draining = False
 
@@ -118,11 +117,14 @@ class Engine:
     ) -> Embedded:
         """Compute the vectors of all sentences, or of none.
 
+        The caller ends the call when its time is over; sentences that have not begun then are never
+        computed.
+
         Args:
             sentences: the JSON text of each sentence's tokens.
             lengths: the number of tokens of each sentence.
             outputs: the result to compute of each sentence.
-            timeout_seconds: after this time, sentences that have not begun are never computed.
+            timeout_seconds: how long the caller waits.
             client: the name that the client's quota is counted under.
             model: the name of the model; None: the first.
             is_bulk: whether interactive requests come first however small this request is. A
@@ -131,7 +133,7 @@ class Engine:
 
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
-            DeadlineExceeded: the time is over.
+            DeadlineExceeded: the time was over before.
             SentenceFailed: the model failed on one of the sentences by itself.
         """
         model = model or self.default
@@ -140,47 +142,35 @@ class Engine:
             reason = "the server is draining" if self._is_draining else "none of its workers is up"
             raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
         dispatcher = self._dispatchers[model]
-        try:
-            texts = Sentences(sentences, lengths, outputs)
-            admitted = self.admission.admit(
-                texts.cost, timeout_seconds, client, model, is_bulk=is_bulk
+        texts = Sentences(sentences, lengths, outputs)
+        admitted = self.admission.admit(texts.cost, timeout_seconds, client, model, is_bulk=is_bulk)
+        with contextlib.closing(admitted):
+            is_over = asyncio.get_running_loop().create_future()
+            request = Request(
+                texts,
+                admitted.tokens,
+                self._clock.now(),
+                admitted.virtual_seconds_per_token,
+                partial(_resolve, is_over),
+                admitted.is_bulk,
+                trace,
             )
-            with contextlib.closing(admitted):
-                is_over = asyncio.get_running_loop().create_future()
-                request = Request(
-                    texts,
-                    admitted.tokens,
-                    self._clock.now(),
-                    admitted.virtual_seconds_per_token,
-                    partial(_resolve, is_over),
-                    admitted.is_bulk,
-                    trace,
-                )
-                await self._until(is_over, request, dispatcher, timeout_seconds)
-            if request.error is not None:
-                raise request.error
-        except DeadlineExceeded:
-            self._metrics.failures.labels("deadline").inc()
-            raise
+            await self._run(request, dispatcher, is_over)
+        if request.error is not None:
+            raise request.error
         dispatcher.metrics.sentences.inc(len(sentences))
         dispatcher.metrics.tokens.inc(sum(lengths))
         return _embedded(request)
 
-    async def _until(
-        self,
-        is_over: asyncio.Future[None],
-        request: Request,
-        dispatcher: Dispatcher,
-        timeout_seconds: float,
+    async def _run(
+        self, request: Request, dispatcher: Dispatcher, is_over: asyncio.Future[None]
     ) -> None:
         """Run a request until it has all its results or an error."""
-        timer = self._clock.call_later(timeout_seconds, partial(_overdue, request))
         dispatcher.begin(request)
         try:
             await self._enqueue(request, dispatcher)
             await is_over
         finally:
-            timer.cancel()
             request.end()
             dispatcher.end(request)
             self._note_idle()
@@ -224,15 +214,6 @@ class Engine:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():  # it is cancelled when the client leaves
         future.set_result(None)
-
-
-def _overdue(request: Request) -> None:
-    request.fail(
-        DeadlineExceeded(
-            f"Not answered in the time of the request (X-Request-Timeout): {request.missing} of "
-            f"{len(request.sentences.computed)} sentences were missing."
-        )
-    )
 
 
 def _embedded(request: Request) -> Embedded:

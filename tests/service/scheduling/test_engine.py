@@ -231,6 +231,7 @@ async def test_what_is_admitted_is_given_back_when_the_request_cannot_begin() ->
         with pytest.raises(MemoryError):
             await b.ask([["a"]])
         clock.is_broken = False
+        check(await b.ask([["b"]]), [["b"]])
 
 
 @in_virtual_time
@@ -256,14 +257,13 @@ async def test_late_sentences_are_never_computed() -> None:
         filler = b.ask(same_length("f", 8))
         await turns()
         late, start = same_length("l", 3), asyncio.get_running_loop().time()
-        with pytest.raises(DeadlineExceeded) as caught:
+        with pytest.raises(DeadlineExceeded):
             await b.ask(late, timeout=0.2)
         seconds = asyncio.get_running_loop().time() - start
         b.workers[0].open()
         await filler
 
         assert seconds == pytest.approx(0.2)
-        assert "3 of 3 sentences were missing" in caught.value.detail
         assert not texts(late) & b.computed.keys()
         assert b.count("elmo_cancelled_sentences_total", stage="queued") == 3
         assert b.count("elmo_failures_total", reason="deadline") == 1

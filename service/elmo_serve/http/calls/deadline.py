@@ -106,5 +106,7 @@ class Deadline:
         except TimeoutError:
             if self._error is not None:
                 raise self._error from None
+            error = DeadlineExceeded(self.overdue.format(self._seconds))
+        if isinstance(error, DeadlineExceeded):
             self._all.overdue.inc()
-            raise DeadlineExceeded(self.overdue.format(self._seconds)) from None
+            raise error from None
