@@ -1,15 +1,12 @@
-"""Small requests beside one very long sentence and beside bulk, and bulk against another checkout.
+"""Small requests beside one very long sentence.
 
-    python -m benchmarks.long_sentence TEXT [--checkpoint FOLDER] [--tokens 35000]
-        [--against PATH/OF/elmo] [--seconds 40] [--rounds 4]
+    python -m benchmarks.long_sentence TEXT [--checkpoint FOLDER] [--tokens 35000] [--seconds 40]
 
 Small requests have one sentence of 20 tokens and come one after another, with pauses. The long
 sentence is answered as safetensors with all layers. Memory is that of all processes of the server
-(proportional set size), its peak less what it was before the sentence. `--against` is the `elmo` of
-another checkout, whose server gets the same bulk in turns. With `--tokens 0` there is no long
-sentence. The exit status is 1 when a target is missed: beside the long sentence, memory of at most
-its vectors and 300 MB, and a p99 of at most twice the idle one and 100 ms; bulk of at least 98 % of
-the other checkout's.
+(proportional set size), its peak less what it was before the sentence. The exit status is 1 when a
+target is missed: memory of at most the vectors and 300 MB, and a p99 of at most twice the idle one
+and 100 ms.
 """
 
 from __future__ import annotations
@@ -17,15 +14,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import re
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
-from itertools import count
 from pathlib import Path
 
 import orjson
@@ -34,17 +27,15 @@ from benchmarks.inputs import checkpoint
 from benchmarks.machine import describe
 from elmo_serve.load_test.connections import Connections
 from elmo_serve.load_test.phase import Phase, percentiles
-from elmo_serve.load_test.run import closed_loop
 from elmo_serve.load_test.sender import Request, Sender
-from tests.support.processes import below
-from tests.support.servers import Running, running
+from tests.support.processes import proportional_memory
+from tests.support.servers import Running, spawned
 
 _ACCEPT = "application/vnd.safetensors"
 _SMALL_TOKENS = 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 0.6  # seconds between small requests
-_BULK_CLIENTS, _BULK_SENTENCES = 4, 200
 _TIMEOUT = 600.0
-_MORE_BYTES, _MORE_SECONDS, _SHARE = 300e6, 0.1, 0.98  # the targets
+_MORE_BYTES, _MORE_SECONDS = 300e6, 0.1  # the targets
 _SAMPLE_SECONDS = 0.25  # between two looks at the memory
 
 Sentences = list[list[str]]
@@ -55,11 +46,9 @@ class Load:
 
     def __init__(self, server: Running, sentences: Sentences) -> None:
         self.server = server
-        self.connections = Connections(server.url, _BULK_CLIENTS + 2)
+        self.connections = Connections(server.url, 2)
         self._source = random.Random(1)
         self._words = [word for sentence in sentences for word in sentence]
-        self._sentences = sentences
-        self._next = count()
 
     def small(self) -> Request:
         """One sentence of 20 tokens of running text."""
@@ -70,14 +59,6 @@ class Load:
         """One sentence with all layers."""
         words = self._words * (tokens // len(self._words) + 1)
         return _request([words[:tokens]])
-
-    def bulk(self) -> Request:
-        """The next sentences of the text, pooled."""
-        start = next(self._next) * _BULK_SENTENCES
-        chosen = [
-            self._sentences[i % len(self._sentences)] for i in range(start, start + _BULK_SENTENCES)
-        ]
-        return _request(chosen, pooling="mean")
 
     def sender(self, make: Callable[[], Request]) -> Sender:
         """A sender of such requests."""
@@ -96,40 +77,21 @@ class Load:
         end = time.perf_counter() + seconds
         return await self.small_until(name, lambda: time.perf_counter() > end)
 
-    async def bulk_for(self, seconds: float) -> Phase:
-        """Send bulk for some seconds."""
-        start = time.perf_counter()
-        phase = Phase("bulk", start, start + seconds)
-        await closed_loop(self.sender(self.bulk).send, phase, _BULK_CLIENTS)
-        return phase
-
 
 def _request(sentences: Sentences, **options: object) -> Request:
     content = orjson.dumps({"sentences": sentences, **options})
     return Request(content, sum(map(len, sentences)), _ACCEPT, lambda _: None)
 
 
-def _memory(pid: int) -> float:
-    """Return the proportional set size of a server's processes in bytes."""
-    total = 0
-    for process in below(pid):
-        try:
-            text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
-        except OSError:  # it has ended
-            continue
-        total += sum(map(int, re.findall(r"^Pss:\s+(\d+)", text, re.MULTILINE)))
-    return total * 1024.0
-
-
 async def _beside_long(load: Load, idle: Phase, tokens: int) -> bool:
-    before = peak = _memory(load.server.pid)
+    before = peak = proportional_memory(load.server.pid)
     phase = Phase("long")
     sending = asyncio.create_task(
         load.sender(lambda: load.long(tokens)).send(phase, time.perf_counter())
     )
     small = asyncio.create_task(load.small_until("beside the long sentence", sending.done))
     while not sending.done():
-        peak = max(peak, await asyncio.to_thread(_memory, load.server.pid))
+        peak = max(peak, await asyncio.to_thread(proportional_memory, load.server.pid))
         await asyncio.sleep(_SAMPLE_SECONDS)
     found = await small
     _row(found)
@@ -152,30 +114,9 @@ async def _measure(load: Load, options: argparse.Namespace) -> bool:
     print("| small requests | number | p50 ms | p99 ms | largest ms |\n|---|--:|--:|--:|--:|")
     idle = await load.small_for("idle", options.seconds)
     _row(idle)
-    bulk = asyncio.create_task(load.bulk_for(options.seconds))
-    _row(await load.small_for("beside bulk", options.seconds))
-    await bulk
-    met = True
-    if options.tokens:
-        met = await _beside_long(load, idle, options.tokens)
+    met = await _beside_long(load, idle, options.tokens)
     await load.connections.close()
     return met
-
-
-async def _against(pair: tuple[Load, Load], options: argparse.Namespace) -> bool:
-    shares, rates = [], []
-    for _ in range(options.rounds):
-        phases = [await load.bulk_for(options.seconds / 2) for load in pair]
-        if not all(each.answered for each in phases):
-            raise SystemExit("no bulk request ended in time: use more --seconds")
-        rates.append(phases[0].tokens_per_second)
-        shares.append(rates[-1] / phases[1].tokens_per_second)
-    share = statistics.median(shares)
-    print(
-        f"\nBulk: {statistics.median(rates):,.0f} tokens/s, {share:.1%} of the other checkout's "
-        f"(median of {', '.join(f'{each:.1%}' for each in shares)}; target 98 %)."
-    )
-    return share >= _SHARE
 
 
 def _row(phase: Phase) -> None:
@@ -208,23 +149,16 @@ def main() -> int:
     parser.add_argument("text", type=Path, help="one tokenised sentence a line")
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--tokens", type=int, default=35_000, help="of the long sentence")
-    parser.add_argument("--against", type=Path, help="the elmo command of another checkout")
     parser.add_argument("--seconds", type=float, default=40, help="of each phase")
-    parser.add_argument("--rounds", type=int, default=4, help="of bulk against the other checkout")
     options = parser.parse_args()
     sentences = _read(options.text)
     with checkpoint(options.checkpoint) as model, ExitStack() as servers:
         print(f"{model.name}; {describe()}\n")
         folder = Path(servers.enter_context(tempfile.TemporaryDirectory()))
-        serve = partial(running, is_forked=False, model=model, request_timeout_seconds=_TIMEOUT)
-        server = servers.enter_context(serve(folder / "own"))
+        server = servers.enter_context(
+            spawned(folder, model=model, request_timeout_seconds=_TIMEOUT)
+        )
         met = asyncio.run(_measure(Load(server, sentences), options))
-        if options.against is not None:
-            other = servers.enter_context(
-                serve(folder / "other", command=(options.against, "serve"))
-            )
-            pair = Load(server, sentences), Load(other, sentences)
-            met &= asyncio.run(_against(pair, options))
     return 0 if met else 1
 
 

@@ -1,6 +1,7 @@
 """What HTTP adds: the same sentences by the network, the engine and the service, in one run.
 
     python -m benchmarks.over_http TEXT [--checkpoint FOLDER] [--clients 16] [--tokens 12000]
+    python -m benchmarks.over_http --echo
 
 The network is called with batches as large as the service cuts them, neighbours in length in the
 whole text, words known. The engine is the queue and its worker, called in this process by as many
@@ -8,12 +9,16 @@ callers as there are clients afterwards, with the same requests of 32 sentences:
 has less than that is HTTP's. What the engine has less than the network is that a queue has fewer
 sentences of one length to choose from. The last column is the share of the time in which the worker
 computes. Beside the rates: time until ready, memory, and the latency of one sentence of 20 words.
+
+`--echo` measures the cost of a request without a network: a worker answers zeros to 1 and to 32
+clients of wrk, one sentence of 10 tokens in each request.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
@@ -24,30 +29,50 @@ from pathlib import Path
 import httpx
 import orjson
 
+from benchmarks import wrk
 from benchmarks.inputs import Sentence, checkpoint
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
+from elmo_serve import logs
+from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.output import Output
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.child import ChildProcess
 from elmo_serve.settings import BATCH_TOKENS_CPU, Settings
+from elmo_serve.settings.text import from_strings
+from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready, RunnerSettings
 from tests.support.processes import children, own_memory
 from tests.support.servers import Running, running
 
 _REQUEST_SENTENCES = 32
 _COMPUTED = "elmo_batch_duration_seconds_sum"
 _MEDIA = ("application/vnd.safetensors", "application/x-npz", "application/json")
+_ECHO = ModelInfo("echo", "0", "echo", layers=3, dimension=256, parameters=0, precision="none")
+_ECHO_SECONDS, _ECHO_TOKENS = 5, 10
 
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("text", type=Path, help="one tokenised sentence a line")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", type=Path, nargs="?", help="one tokenised sentence a line")
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=12_000, help="to send for each row")
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--echo", action="store_true", help="measure without a network")
+    parser.add_argument("--serve-echo", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.serve_echo:
+        return _serve_echo()
+    if arguments.echo:
+        return _measure_echo()
+    if arguments.text is None:
+        parser.error("TEXT or --echo is required")
     sentences = _read(arguments.text, arguments.tokens)
     with checkpoint(arguments.checkpoint) as model:
         print(f"{model.name}, {arguments.precision}; {describe()}\n")
@@ -172,6 +197,52 @@ async def _rate(url: str, sentences: Sequence[Sentence], clients: int, media: st
         start = time.perf_counter()
         await asyncio.gather(*(send(http) for _ in range(clients)))
         return sum(map(len, sentences)) / (time.perf_counter() - start)
+
+
+def _measure_echo() -> int:
+    """Print the rates of a server whose worker answers zeros."""
+    if wrk.is_missing():
+        return 2
+    words = ["quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "."]
+    bodies = [
+        orjson.dumps({"sentences": [[f"x{number}", *words]], "layers": "top"})
+        for number in range(10_000)
+    ]
+    print(f"{describe()}\n\n| media type | clients | requests/s | p50 ms | p99 ms | errors |")
+    print("|---|--:|--:|--:|--:|--:|")
+    command = (sys.executable, "-m", "benchmarks.over_http", "--serve-echo")
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder), command=command) as server:
+        for media in (_MEDIA[0], _MEDIA[2]):
+            for clients in (1, 32):
+                wrk.load(server.url, bodies, media, clients, 1)
+                found = wrk.load(server.url, bodies, media, clients, _ECHO_SECONDS)
+                print(
+                    f"| {media} | {clients} | {found.rate:,.0f} | {found.p50:.2f} "
+                    f"| {found.p99:.2f} | {found.errors} |"
+                )
+    return 0
+
+
+def _serve_echo() -> int:
+    settings = from_strings({"host": "127.0.0.1", "port": os.environ["ELMO_PORT"]})
+    logs.configure(settings.log_level, settings.log_format)
+    return run(assemble(settings, _echo_worker))
+
+
+def _echo_worker(settings: RunnerSettings, arena: Arena) -> ChildProcess:
+    return ChildProcess("elmo-worker-echo", _echo, (), arena)
+
+
+def _echo(parent: Parent) -> None:
+    """Answer zeros until the front hangs up."""
+    parent.send(Ready(_ECHO))
+    while True:
+        if not isinstance(batch := parent.receive(), Batch):
+            continue
+        memory = parent.memory(batch.block)
+        for offset, output in zip(batch.offsets, batch.outputs, strict=True):
+            memory[offset : offset + output.size(_ECHO_TOKENS, _ECHO.dimension)] = 0
+        parent.send(Done(batch.id, 0, 0))
 
 
 if __name__ == "__main__":

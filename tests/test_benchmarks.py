@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,15 +73,28 @@ def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
 
 @pytest.mark.long
 def test_small_requests_are_timed_beside_a_long_sentence(text: str) -> None:
-    sizes = ("--checkpoint", str(SMALL), "--tokens", "300", "--rounds", "1", "--seconds", "1")
-    elmo = str(Path(sys.executable).with_name("elmo"))
-    done = started("long_sentence", text, *sizes, "--against", elmo)
+    sizes = ("--checkpoint", str(SMALL), "--tokens", "300", "--seconds", "1")
+    done = started("long_sentence", text, *sizes)
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert [row[0].strip() for row in rows[1:]] == [
-        *("idle", "beside bulk", "beside the long sentence")
-    ], done.stderr
+    names = ["idle", "beside the long sentence"]
+    assert [row[0].strip() for row in rows[1:]] == names, done.stderr
     assert "The sentence of 300 tokens took" in done.stdout
-    assert "of the other checkout's" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+def test_a_row_of_hardware_has_all_its_numbers(text: str) -> None:
+    lines = run("hardware", text, "--seconds", "1", "--models", "english", "--precisions", "int8")
+    cells = [cell.strip() for cell in lines.splitlines()[-1].split("|")[1:-1]]
+    assert cells[:2] == ["`english`", "int8"] and len(cells) == 9
+    assert all(float(cell.replace(",", "")) > 0 for cell in (*cells[2:5], *cells[6:]))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+def test_requests_are_counted_without_a_network() -> None:
+    rows = [line.split("|")[1:-1] for line in run("over_http", "--echo").splitlines()[-4:]]
+    assert [(int(row[1]), int(row[5])) for row in rows] == [(1, 0), (32, 0)] * 2
 
 
 def test_the_floor_of_a_step_is_its_products_or_its_weights() -> None:

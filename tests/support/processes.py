@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 
@@ -36,6 +37,16 @@ def own_memory(pid: int) -> float:
 def shared_memory(pid: int) -> float:
     """Return what a process has mapped of memory that it shares, in MB: here, of answers."""
     return _status(pid, "RssShmem") / 1024
+
+
+def proportional_memory(pid: int) -> float:
+    """Return the proportional set size of a process and all below it in bytes."""
+    total = 0
+    for process in below(pid):
+        with contextlib.suppress(OSError):  # it has ended
+            text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
+            total += sum(map(int, re.findall(r"^Pss:\s+(\d+)", text, re.MULTILINE)))
+    return total * 1024.0
 
 
 def processor_seconds(pid: int) -> float:

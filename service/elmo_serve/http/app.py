@@ -110,7 +110,7 @@ class _Application(FastAPI):
     """FastAPI without its own handlers of exceptions, because `RequestChecks` handles every one.
 
     Three layers around the router, which never see an exception, take 10 us of a small request
-    (`benchmarks.echo`).
+    (`benchmarks.over_http --echo`).
     """
 
     def build_middleware_stack(self) -> ASGIApp:
