@@ -57,8 +57,7 @@ class Settings(BaseModel):
     model: str = Field(
         "english",
         min_length=1,
-        description="The model: a built-in name, the name of a published one, or the path of a "
-        "checkpoint.",
+        description="The model: a built-in or published name, or the path of a checkpoint.",
         json_schema_extra={"allowed": "a name or a path"},
     )
     models: tuple[ModelSpec, ...] = Field(
@@ -102,8 +101,7 @@ class Settings(BaseModel):
     index: tuple[Path, ...] = Field(
         (),
         description="Folder that `elmo index` has written, in whose text POST /neighbours looks "
-        "for uses; for several models one for each, which is found by its revision. Unset: a text "
-        "that comes with the program, embedded when it is first asked for.",
+        "for uses; for several models one for each. Unset: a text that comes with the program.",
         json_schema_extra={"allowed": "paths of folders with commas"},
     )
     devices: tuple[str, ...] | Literal["auto"] = Field(
@@ -117,8 +115,7 @@ class Settings(BaseModel):
     precision: str = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
-        "int8: on a CPU; without VNNI where each layer's cosine with float32 is at least 0.999. "
-        "NAME=FORMAT sets it for one of several models.",
+        "int8: on a CPU. NAME=FORMAT sets it for one of several models.",
         json_schema_extra={
             "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
         },
@@ -163,18 +160,17 @@ class Settings(BaseModel):
         None,
         ge=1 + BOUNDARIES,
         le=1_000_000_000,
-        description="Tokens of one client that may wait or run at once; more is answered 429. A "
-        "client is an API key, or an address if the server has no keys. Unset: the bound of the "
-        "queue.",
+        description="Tokens of one client (an API key, or an address if the server has no keys) "
+        "that may wait or run at once; more is answered 429. Unset: the bound of the queue.",
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
     max_answer_bytes: int = Field(
         1024**3,
         ge=1,
-        description="Bytes of responses admitted and not yet sent, over all requests. One client "
-        "alone may use all, but at most half counts against others: two use one and a half times "
-        "as much at most. More is answered 503 or 429, a single response above it 413.",
+        description="Bytes of responses admitted and not yet sent, over all requests; at most half "
+        "of one client counts against others. More is answered 503 or 429, a single response "
+        "above it 413.",
     )
     request_timeout_seconds: _Seconds = Field(
         60.0,
@@ -190,7 +186,7 @@ class Settings(BaseModel):
         ge=1,
         le=_DAY,
         description="Time in seconds for which an idle connection is kept; longer than the proxy "
-        "in front keeps it, so that no request is lost.",
+        "in front keeps it.",
     )
     drain_timeout_seconds: float = Field(
         30.0,
@@ -212,8 +208,7 @@ class Settings(BaseModel):
     )
     api_keys_file: KeyFile | None = Field(
         None,
-        description="File of more keys: one a line; lines that start with # are ignored. A changed "
-        "file is read again.",
+        description="File of more keys, one a line. A changed file is read again.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},
     )
     cors_origins: tuple[str, ...] = Field(
@@ -227,8 +222,7 @@ class Settings(BaseModel):
     )
     log_format: Literal["text", "json"] = Field(
         "text",
-        description="Form of the log: lines for people, or one JSON object a line. Notes and "
-        "refusals of the settings, before the log begins, are text.",
+        description="Form of the log: lines for people, or one JSON object a line.",
     )
 
     @property
