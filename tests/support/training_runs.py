@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 
 from elmo_model.training import snapshot
 from elmo_model.training.command import TrainOptions
-from elmo_model.training.recipe import Recipe
+from elmo_model.training.recipe import RECIPES, Recipe
 from elmo_model.training.snapshot import Snapshot
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
@@ -25,7 +25,7 @@ def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
 
     Fields of the recipe may be changed as well.
     """
-    shape = tmp_path / "shape"
+    shape, recipe = tmp_path / "shape", RECIPES[changed.pop("recipe", "modern")]
     if not shape.exists():
         write_pair(shape)
     usual = TrainOptions(
@@ -34,7 +34,7 @@ def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
         heldout=HELDOUT,
         shape=str(shape),
         steps=12,
-        overrides={"rows": 4, "unroll": 5, "samples": 8},
+        recipe=replace(recipe, rows=4, unroll=5, samples=8),
         vocabulary_size=30,
         name="tested",
         device="cpu",
@@ -48,10 +48,8 @@ def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
 def with_changes(chosen: TrainOptions, **changed: Any) -> TrainOptions:
     """Return options with others of their own or of their recipe."""
     names = {field.name for field in fields(Recipe)} & changed.keys()
-    overrides = {**chosen.overrides, **{name: changed.pop(name) for name in names}}
-    if changed.get("softmax") == "full" and "samples" not in names:
-        overrides.pop("samples", None)
-    return replace(chosen, **changed, overrides=overrides)
+    recipe = replace(chosen.recipe, **{name: changed.pop(name) for name in names})
+    return replace(chosen, **changed, recipe=recipe)
 
 
 def arguments(chosen: TrainOptions) -> list[str]:
@@ -60,10 +58,13 @@ def arguments(chosen: TrainOptions) -> list[str]:
     usual = TrainOptions(chosen.run, chosen.text)
     for field in fields(chosen):
         key, value = field.name, getattr(chosen, field.name)
-        if key not in ("run", "text", "overrides") and value != getattr(usual, key):
+        if key not in ("run", "text", "recipe") and value != getattr(usual, key):
             given += ["--" + key.replace("_", "-"), str(value)]
-    for key, value in chosen.overrides.items():
-        given += ["--" + key.replace("_", "-"), *([] if value is True else [str(value)])]
+    name = "modern" if chosen.recipe.fresh else "reference"
+    given += ["--recipe", name]
+    for key, value in asdict(chosen.recipe).items():
+        if value != getattr(RECIPES[name], key):
+            given += ["--" + key.replace("_", "-"), *([] if value is True else [str(value)])]
     return given
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from glob import glob
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +153,7 @@ def encode(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -
         with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
             whole = Path(temporary) / "whole"
             whole.mkdir()
-            _merge(_parts(shards, Path(temporary), done), whole)
+            _write(shards, whole, done)
             shutil.rmtree(folder, ignore_errors=True)
             publish(whole, folder)
         return Corpus.open(folder)
@@ -165,16 +165,6 @@ def _has_text(shard: Path) -> bool:
         return True
     _log.warning("%s: holds no sentence, and is left out", shard)
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One encoded shard, whose word numbers are still its own."""
-
-    shard: Shard
-    stem: Path
-    words: tuple[str, ...]
-    counts: Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,62 +225,36 @@ def _signature(path: Path) -> tuple[str, int, int]:
     return path.name, status.st_size, status.st_mtime_ns
 
 
-def _parts(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> Iterator[_Part]:
-    for number, path in enumerate(shards):
-        part = _read_shard(path, folder / str(number))
-        done(path)
-        yield part
-
-
-def _read_shard(path: Path, stem: Path) -> _Part:
-    lexicon, numbers, lengths = _Lexicon(), array("i"), array("i")
-    tokens = 0
-    with stem.with_suffix(".tokens").open("wb") as tokens_file:
-        for sentence in sentences_of(path):
-            numbers.extend((0, *map(lexicon.__getitem__, sentence), 1))
-            lengths.append(len(sentence) + 2)
-            if len(numbers) >= _BLOCK:
-                tokens += len(numbers)
-                numbers.tofile(tokens_file)
-                del numbers[:]
-        tokens += len(numbers)
-        numbers.tofile(tokens_file)
-    with stem.with_suffix(".lengths").open("wb") as lengths_file:
-        lengths.tofile(lengths_file)
+def _write(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> None:
+    """Encode shards one after another into the files of an empty folder."""
+    lexicon, about = _Lexicon(), list[Shard]()
+    tokens = folder / "tokens.i32"
+    with tokens.open("wb") as tokens_file, (folder / "lengths.i32").open("wb") as lengths_file:
+        for path in shards:
+            about.append(_write_shard(path, lexicon, tokens_file, lengths_file))
+            done(path)
     counts = np.zeros(len(lexicon), dtype=np.int64)
-    for block in _blocks(stem):
-        counts += np.bincount(block, minlength=len(lexicon))
-    shard = Shard(*_signature(path), len(lengths), tokens - 2 * len(lengths))
-    return _Part(shard, stem, tuple(lexicon), counts)
-
-
-def _merge(parts: Iterator[_Part], folder: Path) -> None:
-    lexicon, shards = _Lexicon(), []
-    counts = np.zeros(0, dtype=np.int64)
-    with (
-        (folder / "tokens.i32").open("wb") as tokens_file,
-        (folder / "lengths.i32").open("wb") as lengths_file,
-    ):
-        for part in parts:
-            numbers = np.array([lexicon[word] for word in part.words], dtype=np.int32)
-            grown = np.zeros(len(lexicon), dtype=np.int64)
-            grown[: len(counts)] = counts
-            grown[numbers] += part.counts
-            counts = grown
-            for block in _blocks(part.stem):
-                numbers[block].tofile(tokens_file)
-            lengths_file.write(part.stem.with_suffix(".lengths").read_bytes())
-            for suffix in (".tokens", ".lengths"):
-                part.stem.with_suffix(suffix).unlink()
-            shards.append(part.shard)
+    with tokens.open("rb") as tokens_file:
+        while len(block := np.fromfile(tokens_file, dtype=np.int32, count=_BLOCK)):
+            counts += np.bincount(block, minlength=len(lexicon))
     counts.tofile(folder / "counts.i64")
     words = "".join(f"{word}\n" for word in lexicon)
     (folder / "words.txt").write_text(words, encoding="utf-8", newline="\n")
-    about = _About(_VERSION, tuple(shards))
-    (folder / "corpus.json").write_text(json.dumps(asdict(about), indent=1), encoding="utf-8")
+    text = json.dumps(asdict(_About(_VERSION, tuple(about))), indent=1)
+    (folder / "corpus.json").write_text(text, encoding="utf-8")
 
 
-def _blocks(stem: Path) -> Iterator[NDArray[np.int32]]:
-    with stem.with_suffix(".tokens").open("rb") as file:
-        while len(block := np.fromfile(file, dtype=np.int32, count=_BLOCK)):
-            yield block
+def _write_shard(
+    path: Path, lexicon: _Lexicon, tokens_file: BinaryIO, lengths_file: BinaryIO
+) -> Shard:
+    numbers, lengths, tokens = array("i"), array("i"), 0
+    for sentence in sentences_of(path):
+        numbers.extend((0, *map(lexicon.__getitem__, sentence), 1))
+        lengths.append(len(sentence) + 2)
+        tokens += len(sentence)
+        if len(numbers) >= _BLOCK:
+            numbers.tofile(tokens_file)
+            del numbers[:]
+    numbers.tofile(tokens_file)
+    lengths.tofile(lengths_file)
+    return Shard(*_signature(path), len(lengths), tokens)

@@ -1,9 +1,8 @@
 """The options of `elmo train`, checked, and the plan of a run that follows from them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -22,7 +21,6 @@ from elmo_model.training.run import Plan
 class TrainOptions:
     """The options of `elmo train`; None leaves the choice to the device or the text.
 
-    `overrides` are values that take the place of the recipe's, by the names of its fields.
     `threads` are torch's; without them a new run tries one and all, and a run that goes on keeps
     its own. Intervals (`..._every`) are in steps; `save_minutes` is the longest time between two
     snapshots. `minutes` ends this call early, saved.
@@ -32,8 +30,7 @@ class TrainOptions:
     text: tuple[str, ...]
     heldout: Path | None = None
     heldout_sentences: int = 2000
-    recipe: str = "modern"
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Recipe = RECIPES["modern"]
     shape: str | None = None
     weights: str | None = None
     cell: int | None = None
@@ -61,31 +58,19 @@ class TrainOptions:
             raise OptionError(f"--device is {self.device!r}, expected auto, cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise OptionError("--device is cuda, and there is none; expected cpu")
-        given = {"steps": self.steps, "tokens": self.tokens, **self.overrides}
-        lengths = [name for name in ("epochs", "steps", "tokens") if given.get(name) is not None]
-        if len(lengths) > 1:
-            raise OptionError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
-        if self.weights is not None:
-            for name in ("shape", "cell", "projection"):
-                if getattr(self, name) is not None:
-                    raise OptionError(f"--weights and --{name}: expected only one of them")
-            if self.overrides.get("keep_vectors") and self.overrides.get("softmax_steps"):
-                raise OptionError("--keep-vectors and --softmax-steps: expected only one of them")
-        elif steps := self.overrides.get("softmax_steps"):
-            raise OptionError(f"--softmax-steps is {steps} without --weights, expected both or 0")
-        elif self.overrides.get("keep_vectors"):
-            raise OptionError("--keep-vectors without --weights, expected both or neither")
-        recipe = replace(RECIPES[self.recipe], **self.overrides)
-        for name, acts, needed in (
-            ("matrix_rate", recipe.optimiser == "muon", "--optimiser muon"),
-            ("weight_decay", recipe.optimiser == "muon", "--optimiser muon"),
-            ("decay", recipe.schedule == "constant-decay", "--schedule constant-decay"),
-            ("warmup_steps", recipe.warmup > 0, "--warmup above 0"),
-            ("samples", self.softmax == "sampled", "--softmax sampled"),
+        recipe = self.recipe
+        for name, value, other, excluded in (
+            ("--steps", self.steps, "--tokens", self.tokens),
+            ("--weights", self.weights, "--shape", self.shape),
+            ("--weights", self.weights, "--cell", self.cell),
+            ("--weights", self.weights, "--projection", self.projection),
+            ("--keep-vectors", recipe.keep_vectors, "--softmax-steps", recipe.softmax_steps),
         ):
-            if name in self.overrides and not acts:
-                option = f"--{name.replace('_', '-')}"
-                raise OptionError(f"{option} has no effect here, expected it with {needed}")
+            if value and excluded:
+                raise OptionError(f"{name} and {other}: expected only one of them")
+        if self.weights is None and (recipe.keep_vectors or recipe.softmax_steps):
+            name = "--keep-vectors" if recipe.keep_vectors else "--softmax-steps"
+            raise OptionError(f"{name} without --weights, expected both or neither")
 
     def chosen_device(self) -> str:
         """Return "cpu" or "cuda"."""
@@ -151,7 +136,7 @@ class TrainOptions:
         )
 
     def _recipe(self, words: int) -> Recipe:
-        recipe = replace(RECIPES[self.recipe], **self.overrides)
+        recipe = self.recipe
         if self.softmax == "full" or recipe.keep_vectors:
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:

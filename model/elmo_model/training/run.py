@@ -1,9 +1,8 @@
 """A run: its folder, and its plan, which decides its numbers."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
 
 import torch
 from torch import nn
@@ -23,6 +22,11 @@ from elmo_model.training.recipe import Recipe
 from elmo_model.training.sampled_softmax import Softmax
 from elmo_model.training.snapshot import Snapshot, latest, step_of
 from elmo_model.training.vocabulary import Vocabulary
+from elmo_model.validation import validated
+
+_MAY_CHANGE = {"name", "steps", "recipe.epochs", "digest", "threads"}
+"""The values of a plan that may change: epochs decide steps alone, `begin` compares the digest, and
+other threads change last digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +51,6 @@ class Plan:
     weights: str | None = None
     digest: str | None = None
     threads: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON values that `from_dict` reads."""
-        return {
-            **{field.name: getattr(self, field.name) for field in fields(self)},
-            "config": self.config.to_dict(),
-            "recipe": asdict(self.recipe),
-            "text": [list(pair) for pair in self.text],
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read the values that `to_dict` returned."""
-        return cls(
-            **{
-                **values,
-                "config": ElmoConfig.from_dict(values["config"]),
-                "recipe": Recipe(**values["recipe"]),
-                "text": tuple((name, size) for name, size in values["text"]),
-            }
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +100,23 @@ class Folder:
 
     def write_plan(self, plan: Plan) -> None:
         """Write the plan in place of a former one."""
-        write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
+        write_bytes(self.plan, json.dumps(asdict(plan), indent=1).encode())
 
     def check(self, plan: Plan) -> None:
         """Raise TrainingError unless `plan` may take the place of that of the run here."""
-        known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
-        del given["recipe.epochs"]  # decides nothing but the steps
-        del given["digest"], given["threads"]  # see `begin`, and the last digits of the weights
-        del given["name"]  # by default that of the folder, which may be renamed
-        if plan.recipe.keep_vectors:
-            del given["recipe.samples"]  # decides nothing
-        steps = given.pop("steps")
+        known, given = flat(asdict(self.read_plan())), flat(asdict(plan))
         for key, value in given.items():
-            if known.get(key) != value:
+            if key not in _MAY_CHANGE and known.get(key) != value:
                 raise TrainingError(
                     f"{self.path}: the run here has {key} {shown(known.get(key))}, found "
                     f"{shown(value)}; expected the same, or another folder"
                 )
         path = latest(self.snapshots)
         done, each = 0 if path is None else step_of(path), plan.recipe.tokens_per_step
-        if steps < done:
+        if plan.steps < done:
             raise TrainingError(
                 f"{self.path}: the run here has done {done:,} steps of {each:,} tokens, and this "
-                f"command asks for {steps:,}; expected {done:,} or more"
+                f"command asks for {plan.steps:,}; expected {done:,} or more"
             )
 
     def read_plan(self) -> Plan:
@@ -149,8 +126,8 @@ class Folder:
                 f"{self.path}: holds no run, expected the folder of a run of elmo train"
             )
         try:
-            return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return validated(Plan, json.loads(self.plan.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
             raise TrainingError(
                 f"{self.path}: holds no run that this version reads: {error}"
             ) from error
@@ -169,8 +146,6 @@ class Folder:
         if not plan.recipe.keep_vectors:
             kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
             softmax.save(kept, beside, number, torch.float32)
-        else:
-            beside.unlink(missing_ok=True)  # earlier versions wrote one
         allennlp.write(elmo, self.path / "published")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -218,6 +218,8 @@ def train(ctx: click.Context, /, **values: object) -> None:
             f"Got unexpected extra argument ({ctx.args[0]}); several files are one quoted pattern, "
             f"--text '*.txt', or --text before each of them"
         )
+    if values["steps"] or values["tokens"]:
+        refuse_given("has no effect with --steps and --tokens: leave it out", "epochs")
     if values["vocabulary"] is not None:
         refuse_given("has no effect with --vocabulary: leave it out", "vocabulary_size")
     from elmo_model.training import command
@@ -228,5 +230,6 @@ def train(ctx: click.Context, /, **values: object) -> None:
     if "state" in given:
         given["fresh"] = given.pop("state") == "fresh"
     names = {field.name for field in fields(Recipe)}
-    overrides = {key: given.pop(key) for key in names & given.keys()}
-    ctx.exit(command.train(command.TrainOptions(**given, overrides=overrides)))  # type: ignore[arg-type]
+    changed: dict[str, Any] = {key: given.pop(key) for key in names & given.keys()}
+    recipe = replace(RECIPES[str(given.pop("recipe"))], **changed)
+    ctx.exit(command.train(command.TrainOptions(**given, recipe=recipe)))  # type: ignore[arg-type]

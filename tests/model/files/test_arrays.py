@@ -1,4 +1,4 @@
-"""Arrays in files, with their room on the disk reserved, and lists of words."""
+"""Arrays in files, with their room on the disk reserved."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.files.arrays import WordList, mapped_array
-
-WORDS = ["a", "", "Fluß", "\ud800", "日本", "b"]
+from elmo_model.files.arrays import mapped_array
 
 
 @pytest.fixture(params=["linux", "macos"])
@@ -36,25 +34,3 @@ def test_all_bytes_have_their_room_on_the_disk(tmp_path: Path) -> None:
 
     found = (tmp_path / "a.npy").stat()
     assert found.st_blocks * 512 >= found.st_size
-
-
-def test_words_come_back_by_number() -> None:
-    words = WordList.of(WORDS)
-
-    assert len(words) == len(WORDS)
-    assert [words[number] for number in range(len(WORDS))] == WORDS
-
-
-def test_there_may_be_no_word() -> None:
-    assert len(WordList.of([])) == 0
-
-
-@pytest.mark.parametrize("words", [WORDS, [""]])
-def test_words_come_back_from_files(tmp_path: Path, words: list[str]) -> None:
-    made = WordList.of(words)
-    (tmp_path / "words.bin").write_bytes(made.text.tobytes())
-    np.save(tmp_path / "ends.npy", made.ends)
-
-    found = WordList.open(tmp_path / "words.bin", tmp_path / "ends.npy")
-
-    assert [found[number] for number in range(len(found))] == words

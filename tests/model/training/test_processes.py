@@ -6,14 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
+from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.processes import Processes, process_group
 from tests.support.training_runs import arguments, environment, losses, options, weights
@@ -79,6 +82,21 @@ def test_two_processes_train_as_one_and_one_continues_their_run(
     ours, theirs = weights(both.run), weights(alone.run)
     for name, value in theirs.items():
         torch.testing.assert_close(ours[name], value, rtol=0, atol=1e-5)
+
+
+def test_the_others_wait_for_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process encodes the text and measures alone; torch gives up after 10 minutes."""
+    waits = list[timedelta]()
+    for name in ("init_process_group", "new_group"):
+        monkeypatch.setattr(distributed, name, lambda *_, timeout, **__: waits.append(timeout))
+    for name in ("get_rank", "destroy_process_group"):
+        monkeypatch.setattr(distributed, name, lambda: 0)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(TrainingError, match="LOCAL_RANK"), process_group("cpu"):
+        pass
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with process_group("cpu"):
+        assert len(waits) == 2 and min(waits) > timedelta(days=1)
 
 
 def test_a_single_process_needs_no_group() -> None:
