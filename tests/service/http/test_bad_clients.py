@@ -18,6 +18,7 @@ from tests.support.raw_http import (
     problem,
     read,
     response,
+    statuses,
 )
 from tests.support.servers import SMALL, Running, running
 
@@ -319,3 +320,26 @@ def test_a_client_that_waits_for_100_continue_gets_it(narrow_server: Running) ->
         connection.sendall(GOOD)
 
         assert read(connection).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "status"),
+    [
+        ("POST /embed", "Content-Length: 2000000", 413),
+        ("POST /embed", "Content-Length: 9\r\nContent-Type: text/xml", 415),
+        ("POST /embed", "Transfer-Encoding: chunked\r\nX-Request-Timeout: soon", 422),
+        ("POST /nothing", "Content-Length: 9", 404),
+        ("PATCH /embed", "Content-Length: 9", 405),
+    ],
+)
+def test_a_refused_expectation_ends_the_connection(
+    narrow_server: Running, target: str, fields: str, status: int
+) -> None:
+    """The client may or may not send the body: what follows could be that or a request."""
+    with connected(narrow_server) as connection:
+        head = f"{target} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n{fields}\r\n\r\n"
+        connection.sendall(head.encode())
+        answer = read(connection)
+
+    assert statuses(answer) == [status]
+    assert b"\r\nconnection: close\r\n" in answer

@@ -1,8 +1,10 @@
 """The limits of a connection, over a transport whose client reads when it is told to."""
 
 import asyncio
+import gc
 import socket
 import tomllib
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -249,6 +251,19 @@ async def test_a_refusal_by_the_parser_that_is_not_read_is_dropped() -> None:
 
     await asyncio.sleep(SECONDS + 1)
     assert client.is_aborted
+
+
+@in_virtual_time
+async def test_a_response_to_a_client_that_has_left_holds_no_connection() -> None:
+    client = connect()
+    protocol = weakref.ref(client.protocol)
+    await client.send(get(64 * MIB, seconds=1))
+    client.abort()
+    await asyncio.sleep(2)
+    del client
+    gc.collect()
+
+    assert protocol() is None
 
 
 # Heads
