@@ -36,7 +36,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_serve import logs
 from elmo_serve.http.server import run
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import assemble
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent

@@ -16,7 +16,7 @@ from typing import Any
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve import logs
 from elmo_serve.http.server import run
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import assemble
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess

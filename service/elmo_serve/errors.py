@@ -1,6 +1,6 @@
 """The errors of the HTTP API, as one tree. Each class has a status, a title and a type.
 
-`http/errors/problem_details.py` turns them into responses and translates all other exceptions. The
+`http/error_responses.py` turns them into responses and translates all other exceptions. The
 client has a smaller tree of its own, `elmo_client.errors`; docs/api.md sets the two side
 by side.
 

@@ -22,7 +22,7 @@ from elmo_model.files.runtime import let_threads_sleep
 from elmo_serve import logs
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.http.app import create_app
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import assemble
 from elmo_serve.models.cache import with_cache
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings

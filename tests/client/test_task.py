@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 
 from elmo_client import Task as ClientTask
 from elmo_model.network.task import Task
-from elmo_serve.http.schemas.tasks import TaskResponse
+from elmo_serve.tasks.schema import TaskResponse
 
 
 def described(task: type[Task] | type[ClientTask]) -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.server import InfoResponse
-from elmo_serve.http.schemas.tasks import TaskResponse
+from elmo_serve.tasks.schema import TaskResponse
 from tests.support.errors import ERRORS
 from tests.support.servers import Running
 

@@ -23,7 +23,7 @@ from elmo_serve.errors import (
     UnknownTask,
     pointer,
 )
-from elmo_serve.http.errors.problem_details import problem
+from elmo_serve.http.error_responses import problem
 from tests.support.errors import ERRORS, tree
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"

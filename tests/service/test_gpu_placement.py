@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.state import Server
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware

@@ -18,7 +18,7 @@ from typing import Any
 
 from elmo_serve import logs
 from elmo_serve.http.server import run
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import assemble
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.settings import Settings, variable

@@ -18,9 +18,7 @@ from starlette.types import Message, Receive
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.helpers.process import SlicedResult
-from elmo_serve.http.state import Server
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.settings import Settings
@@ -51,8 +49,7 @@ class HelpersHere(HelperPool):
             if output:
                 memory = self.arena.acquire(output).array
                 return memory[: function(memory, *given)].data
-            found = function(*given)
-            return found.result if isinstance(found, SlicedResult) else found
+            return function(*given)
 
         return asyncio.ensure_future(result())
 

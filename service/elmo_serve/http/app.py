@@ -37,8 +37,7 @@ from elmo_serve.http.routes import (
     tasks,
     tokenize,
 )
-from elmo_serve.http.state import Server
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
 
 _EXPOSED_HEADERS: Final = (

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from elmo_serve.errors import MalformedRequest, RequestTimeout, ServiceError
 from elmo_serve.http import headers
-from elmo_serve.http.errors.problem_details import raw_response
+from elmo_serve.http.error_responses import raw_response
 
 _LEAST_PACE: Final = 1 << 16
 """Least mean pace in bytes a second at which a client must read a response."""

@@ -15,7 +15,7 @@ from pydantic_core.core_schema import TaggedUnionSchema
 
 from elmo_serve.errors import Forbidden
 from elmo_serve.http.calls.parse import PARSED_BODIES
-from elmo_serve.http.errors.problem_details import Problem, documented
+from elmo_serve.http.error_responses import Problem, documented
 from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.http.schemas.embed import EmbedResponse
 from elmo_serve.http.schemas.language import ScoreResponse

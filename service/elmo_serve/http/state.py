@@ -1,23 +1,34 @@
-"""The parts of one server."""
+"""The parts of one server, put together from its settings."""
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from elmo_serve.bulk_queue import bulk_queue
 from elmo_serve.http.calls.deadline import Deadlines
+from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.readiness import Readiness
-from elmo_serve.http.served_models import ServedModels
+from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.watchdog import Timeouts
+from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.byte_budget import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks.thread import TaskThread
+from elmo_serve.tracing import start_tracer
+from elmo_serve.uses import ModelUses, open_indexes
+from elmo_serve.workers.devices import Hardware
+from elmo_serve.workers.pool import WorkerPool
+from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
 
 _TRIM_SECONDS = 5.0
 """Seconds between two looks at the shared memory, which is kept for reuse for one or two of them.
@@ -82,3 +93,97 @@ class Server:
         await asyncio.gather(*(pool.stop() for pool in pools))
         if self.tracer is not None:
             self.tracer.close()
+
+
+def assemble(
+    settings: Settings,
+    make_worker: MakeWorker = worker_process,
+    timeouts: Timeouts = TIMEOUTS,
+    hardware: Hardware | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Server:
+    """Return a server whose processes are not started yet.
+
+    `make_worker` makes the workers; `timeouts` say when one of them counts as hung. `hardware` is
+    by default that of this machine. `environment` has the variables of OpenTelemetry, which
+    are no settings.
+    """
+    metrics = Metrics()
+    arena = Arena()
+    limits = Limits(
+        settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
+    )
+    hardware = hardware or Hardware.here()
+    pools = {
+        model.name: WorkerPool(
+            worker_specs(model, settings, arena, hardware, make_worker, timeouts),
+            metrics,
+            fault=model.fault,
+        )
+        for model in settings.specs
+    }
+    engine = Engine(pools, arena, limits, metrics)
+    server = _server(settings, engine, arena, metrics, hardware.cores)
+    server.tracer = start_tracer(environment or {})
+    return server
+
+
+def _server(
+    settings: Settings,
+    engine: Engine,
+    arena: Arena,
+    metrics: Metrics,
+    cores: int,
+) -> Server:
+    """Return a server before an engine, whose vectors lie in `arena`."""
+    indexes = open_indexes(settings.index)
+    first, *others = settings.specs
+    models = [
+        ServedModel(
+            spec.name,
+            engine,
+            ModelUses(
+                partial(bulk_queue, engine, spec.name, settings, "neighbours"),
+                settings.cache,
+                indexes,
+            ),
+            is_first=spec is first,
+        )
+        for spec in (first, *others)
+    ]
+    limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
+    served, task_thread = ServedModels(models, limits), TaskThread()
+    server = Server(
+        settings=settings,
+        metrics=metrics,
+        arena=arena,
+        engine=engine,
+        models=served,
+        readiness=Readiness(settings, served, indexes, task_thread, metrics),
+        task_thread=task_thread,
+        helpers=Helpers.of(arena, metrics, cores),
+        keys=KeyRing(settings, metrics.failures.labels("api_keys")),
+        load_shedder=LoadShedder(
+            engine,
+            timeout_seconds=settings.request_timeout_seconds,
+            body_bytes=settings.max_body_bytes,
+        ),
+        bodies=ByteBudget(
+            settings.body_budget_bytes, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic
+        ),
+        deadlines=Deadlines(metrics.failures.labels("deadline")),
+        request_metrics=RequestMetrics(metrics),
+    )
+    _watch(server, arena)
+    return server
+
+
+def _watch(server: Server, arena: Arena) -> None:
+    """Let the gauges of queues and memory be read when the metrics are asked for."""
+    engine, metrics = server.engine, server.metrics
+    for model, queue in engine.queues.items():
+        metrics.watch(metrics.queue_sentences.labels(model), partial(getattr, queue, "sentences"))
+        metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
+    metrics.watch(metrics.answer_bytes, lambda: engine.answers.used)
+    metrics.watch(metrics.receiving_bytes, lambda: server.bodies.used)
+    metrics.watch(metrics.shared_memory_bytes, lambda: arena.used)

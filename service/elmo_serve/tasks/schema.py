@@ -1,4 +1,4 @@
-"""A task and its scalar mix as pydantic models: the body of a PUT, of a task file, of a request."""
+"""A task and its scalar mix as pydantic models: bodies of requests, responses and task files."""
 
 import json
 from typing import Annotated, Any, Final
@@ -85,3 +85,29 @@ class TaskBody(Mix):
     fit: Fit = optional(
         None, "What the weights were learned from, as `elmo fit` says it; kept in the task's file."
     )
+
+
+class TaskResponse(BaseModel):
+    """A registered task."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "ner", **TASK_EXAMPLE, "model": "english", "revision": "3f1c9a20b7de"}
+            ]
+        }
+    )
+
+    name: str
+    weights: list[float]
+    gamma: float
+    layer_norm: bool
+    description: str
+    model: str = Field(description="The model that the task is for.")
+    revision: str = Field(description="The revision of its weights.")
+
+
+class TaskList(BaseModel):
+    """All registered tasks, by name."""
+
+    tasks: list[TaskResponse]

@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import Route
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 from tests.support.servers import SMALL
 

@@ -8,13 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from elmo_serve.http.errors.problem_details import Problem
+from elmo_serve.http.error_responses import Problem
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.middleware.api_keys import is_open
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.schemas.server import InfoResponse
-from elmo_serve.http.schemas.tasks import TaskResponse
-from elmo_serve.tasks.schema import TaskBody
+from elmo_serve.tasks.schema import TaskBody, TaskResponse
 from tests.support.errors import ERRORS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"

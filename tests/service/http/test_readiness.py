@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.state import Server
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
 from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.token_warnings import TokenLimit

@@ -9,8 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from elmo_model.files.runtime import usable_cores
 from elmo_serve.errors import TooLarge
-from elmo_serve.http.state import Server
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import RunnerSettings

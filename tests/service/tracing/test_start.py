@@ -84,7 +84,7 @@ def test_without_an_endpoint_nothing_of_the_extra_is_imported() -> None:
     script = (
         "import sys\n"
         "from elmo_serve.http.app import create_app\n"
-        "from elmo_serve.http.wiring import assemble\n"
+        "from elmo_serve.http.state import assemble\n"
         "from elmo_serve.settings import Settings\n"
         "create_app(assemble(Settings(), environment={}))\n"
         "extra = ('opentelemetry.sdk', 'opentelemetry.exporter', 'elmo_serve.tracing.tracer')\n"

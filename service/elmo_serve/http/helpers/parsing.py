@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT
 from elmo_serve.http.calls.parse import parse as parse_here
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import SlicedResult
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.watchdog import Timeouts
 
@@ -37,6 +36,8 @@ async def parse(
     return parsed
 
 
-def _parsed(memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits) -> SlicedResult:
+def _parsed(
+    memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits
+) -> Parsed[RequestT]:
     """Parse the first `size` bytes of `memory`."""
-    return SlicedResult(parse_here(model, memory.data[:size], limits))
+    return parse_here(model, memory.data[:size], limits)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.helpers.process import Call, ResultSlice, SlicedResult, work
+from elmo_serve.http.helpers.process import Call, work
 from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
@@ -76,13 +76,12 @@ class Attempt:
 
     The process may write to `output`, a block of this attempt alone, until it has answered or has
     ended: also after the request has ended, or the call was given to another process. So long the
-    slot keeps the attempt. `items` are those of all slices so far.
+    slot keeps the attempt.
     """
 
     pending: Pending
     call: Call
     output: Block | None
-    items: list[Any] = field(default_factory=list)
 
     @classmethod
     def of(cls, pending: Pending, arena: Arena) -> Self:
@@ -99,8 +98,6 @@ class Attempt:
             return
         if isinstance(message, Exception):
             future.set_exception(message)
-        elif isinstance(message, SlicedResult):
-            future.set_result(message.with_list(self.items))
         elif self.output is not None:
             future.set_result(self.output.array[:message].data)
         else:
@@ -206,19 +203,12 @@ class HelperPool(SlotListener[Attempt]):
             slot.child.send(attempt.call)
 
     def on_message(self, slot: Slot[Attempt], message: object) -> None:
-        """Handle a message of a process: `Started`, `ResultSlice` or the one that ends its call."""
-        match message:
-            case Started():
-                slot.mark_ready()
-            case ResultSlice(items):
-                if slot.running is not None:
-                    slot.running.items.extend(items)
-                slot.restart_timeout()
-                _shorten_timeout(slot)
-                return
-            case _:
-                slot.finish().finish(message)
-                _shorten_timeout(slot)
+        """Handle a message of a process: `Started`, or the result or error of its call."""
+        if isinstance(message, Started):
+            slot.mark_ready()
+        else:
+            slot.finish().finish(message)
+            _shorten_timeout(slot)
         self.dispatch()
 
     def on_lost(self, slot: Slot[Attempt], lost: LostTasks[Attempt]) -> None:

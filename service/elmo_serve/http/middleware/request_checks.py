@@ -20,8 +20,7 @@ from elmo_serve.errors import (
 from elmo_serve.http import headers
 from elmo_serve.http.calls.deadline import DisconnectError
 from elmo_serve.http.connection import connection_of
-from elmo_serve.http.errors import bodies as error_bodies
-from elmo_serve.http.errors.problem_details import translated
+from elmo_serve.http.error_responses import response, translated
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}
@@ -77,7 +76,7 @@ class RequestChecks:
             known = translated(error, Request(scope))
             if has_started:
                 raise
-            await error_bodies.response(known, scope)(scope, receive, send_and_note)
+            await response(known, scope)(scope, receive, send_and_note)
         finally:
             scope["state"]["log_fields"]["request_bytes"] = size
 

@@ -12,11 +12,10 @@ from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.errors.problem_details import EMBED_ERRORS, REQUEST_ID, documented
+from elmo_serve.http.error_responses import EMBED_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
-from elmo_serve.http.routes.document_parts import WARNINGS, content, json_request
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.routes.common import WARNINGS, PlainRoute, content, json_request
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output, with_word_vectors

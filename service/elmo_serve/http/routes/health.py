@@ -5,8 +5,8 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.errors.problem_details import documented
-from elmo_serve.http.routes.parameters import TheServer
+from elmo_serve.http.error_responses import documented
+from elmo_serve.http.routes.common import TheServer
 from elmo_serve.http.schemas.server import Health, ModelStatus
 from elmo_serve.http.state import Server
 

@@ -7,10 +7,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
-from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.error_responses import documented
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.readiness import VERSION
-from elmo_serve.http.routes.parameters import Model, TheServer
+from elmo_serve.http.routes.common import Model, TheServer
 from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,

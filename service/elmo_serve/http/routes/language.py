@@ -15,12 +15,11 @@ from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import check_token
-from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
+from elmo_serve.http.error_responses import EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
-from elmo_serve.http.routes.document_parts import content, json_request
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.routes.common import PlainRoute, content, json_request
 from elmo_serve.http.schemas.language import (
     ScoreRequest,
     ScoreResponse,

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.responses import Response
 
 from elmo_serve.http import headers
-from elmo_serve.http.routes.parameters import TheServer
+from elmo_serve.http.routes.common import TheServer
 
 router = APIRouter(tags=["Server"])
 

@@ -11,14 +11,11 @@ from starlette.responses import Response
 from elmo_serve.errors import UnknownModel, UnknownTask
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
-from elmo_serve.http.errors import bodies as error_bodies
-from elmo_serve.http.errors.problem_details import ALWAYS, EMBED_ERRORS
+from elmo_serve.http.error_responses import ALWAYS, EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
-from elmo_serve.http.routes.document_parts import json_request
-from elmo_serve.http.routes.parameters import TheServer
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.routes.common import PlainRoute, TheServer, json_request
 from elmo_serve.http.schemas.clients import (
     EmbeddingsRequest,
     EmbeddingsResponse,
@@ -50,7 +47,7 @@ _OWNER: Final = "elmo-serve"
     summary="Embed texts, as OpenAI",
     responses={
         200: {"model": EmbeddingsResponse, "description": "One unit vector a text."},
-        **error_bodies.documented((*EMBED_ERRORS, UnknownTask)),
+        **documented((*EMBED_ERRORS, UnknownTask), openai=True),
     },
     openapi_extra=json_request(EmbeddingsRequest),
 )
@@ -83,7 +80,7 @@ async def embeddings(request: Request) -> Response:
     "/v1/models",
     operation_id="listModels",
     summary="List the models, as OpenAI",
-    responses=error_bodies.documented(ALWAYS),
+    responses=documented(ALWAYS, openai=True),
 )
 async def list_models(server: TheServer) -> ModelList:
     """Return the names that `model` may have: models, and models with a task."""
@@ -94,7 +91,7 @@ async def list_models(server: TheServer) -> ModelList:
     "/v1/models/{name:path}",
     operation_id="getModel",
     summary="Get a model, as OpenAI",
-    responses=error_bodies.documented((*ALWAYS, UnknownModel, UnknownTask)),
+    responses=documented((*ALWAYS, UnknownModel, UnknownTask), openai=True),
 )
 async def get_model(name: str, server: TheServer) -> ModelCard:
     """Return one name, if the server knows it."""

@@ -7,20 +7,18 @@ import base64
 import hashlib
 import importlib.resources
 import os
-import re
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from elmo_serve.http import headers
 from elmo_serve.http.readiness import VERSION
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.routes.common import PlainRoute
 from elmo_serve.http.schemas.server import RootResponse
 
 router = APIRouter(route_class=PlainRoute, tags=["Server"])
@@ -55,9 +53,6 @@ _HEADERS: Final = {
     "Cache-Control": "no-cache",
 }
 
-_GZIP: Final = re.compile(r"gzip(?![ \t]*;[ \t]*q=0(\.0*)?[ \t]*(,|$))", re.IGNORECASE)
-"""In Accept-Encoding: `q=0` refuses a coding, which starlette does not look at."""
-
 
 class _PageFiles(StaticFiles):
     def file_response(
@@ -69,8 +64,6 @@ class _PageFiles(StaticFiles):
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers.update(_HEADERS)
-        # Weak, because the bytes of both codings have the same one.
-        response.headers["ETag"] = "W/" + response.headers["ETag"]
         return response
 
 
@@ -85,7 +78,7 @@ _DOCS_FILES: Final = StaticFiles(directory=_DOCS, check_dir=False)
     response_model=RootResponse,
     responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},
 )
-async def root(request: Request) -> ASGIApp:
+async def root(request: Request) -> Response:
     """Return the page for a client that prefers HTML, else the addresses to begin with.
 
     The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
@@ -94,7 +87,9 @@ async def root(request: Request) -> ASGIApp:
     accept = ",".join(headers.every(request.scope, b"accept"))
     # Where HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
     if _HTML in accept.lower() and headers.preferred(accept, (_HTML, _JSON)) == _HTML:
-        return await _response(INDEX, request.scope, vary="Accept")
+        response = await _FILES.get_response(INDEX, request.scope)
+        response.headers["Vary"] = "Accept"
+        return response
     body = RootResponse(
         name="elmo-serve",
         version=VERSION,
@@ -104,21 +99,17 @@ async def root(request: Request) -> ASGIApp:
         health="health/ready",
         metrics="metrics",
     )
-    return Response(
-        body.model_dump_json(),
-        media_type=_JSON,
-        headers={"Vary": "Accept, Accept-Encoding"},
-    )
+    return Response(body.model_dump_json(), media_type=_JSON, headers={"Vary": "Accept"})
 
 
 @router.get("/page/{name}", response_model=None, include_in_schema=False)
-async def part(request: Request) -> ASGIApp:
-    """Return a script, a style or the icon of the page at `/`."""
-    return await _response(request.path_params["name"], request.scope)
+async def part(request: Request) -> Response:
+    """Return a script, a style or the icon of the page at `/`; 304 where it is known."""
+    return await _FILES.get_response(request.path_params["name"], request.scope)
 
 
 @router.get("/docs", response_model=None, include_in_schema=False)
-async def docs(request: Request) -> ASGIApp:
+async def docs(request: Request) -> Response:
     """Return Swagger UI. Its links are relative, so that a proxy may serve it below a path."""
     response = get_swagger_ui_html(
         openapi_url="./openapi.json",
@@ -135,26 +126,6 @@ async def docs(request: Request) -> ASGIApp:
 
 
 @router.get("/docs/{name}", response_model=None, include_in_schema=False)
-async def docs_part(request: Request) -> ASGIApp:
+async def docs_part(request: Request) -> Response:
     """Return the script, the style or the icon of Swagger UI."""
     return await _DOCS_FILES.get_response(request.path_params["name"], request.scope)
-
-
-async def _response(name: str, scope: Scope, vary: str = "") -> ASGIApp:
-    """Return the response with a file: compressed for a client that takes gzip, 304 where it is
-    known. `vary` names a header that the response depends on, beside Accept-Encoding.
-
-    Raises HTTPException when the file does not exist.
-    """
-    found = await _FILES.get_response(name, {**scope, "method": "GET"})
-    if vary:
-        found.headers["Vary"] = vary
-    accepted = ",".join(headers.every(scope, b"accept-encoding"))
-    coding = [(b"accept-encoding", b"gzip")] if _GZIP.search(accepted) else []
-    app = GZipMiddleware(found)
-
-    async def as_get(scope: Scope, receive: Receive, send: Send) -> None:
-        # HEAD has the headers of GET; the server sends no body with it.
-        await app({**scope, "method": "GET", "headers": coding}, receive, send)
-
-    return as_get

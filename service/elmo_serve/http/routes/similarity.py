@@ -10,9 +10,8 @@ from starlette.responses import Response
 from elmo_model.inference.centre import cosines
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
-from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
-from elmo_serve.http.routes.document_parts import json_request
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.error_responses import EMBED_ERRORS, documented
+from elmo_serve.http.routes.common import PlainRoute, json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
 from elmo_serve.output import select
 from elmo_serve.scheduling.engine import Embedded

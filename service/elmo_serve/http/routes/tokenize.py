@@ -8,10 +8,9 @@ from starlette.responses import Response
 
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import listed_warnings
-from elmo_serve.http.errors.problem_details import BODY_ERRORS, REQUEST_ID, documented
+from elmo_serve.http.error_responses import BODY_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types.encoder import json_array
-from elmo_serve.http.routes.document_parts import WARNINGS, component, json_request
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.routes.common import WARNINGS, PlainRoute, component, json_request
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])

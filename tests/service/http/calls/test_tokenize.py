@@ -13,8 +13,7 @@ from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
-from elmo_serve.http.state import Server
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo

@@ -5,7 +5,7 @@ import orjson
 import pytest
 
 from elmo_serve.errors import RequestTimeout, ServiceError, Unavailable
-from elmo_serve.http.errors.problem_details import raw_response
+from elmo_serve.http.error_responses import raw_response
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,6 @@ async def test_a_request_is_parsed_although_its_process_hangs() -> None:
 
 
 async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
-    """More texts than a message holds, of each kind of body."""
     texts = [f"text {number}" for number in range(2_500)]
     async with bench(PARSING) as b:
         embed = await parse(b.pool, EmbedRequest, await _body({"text": texts}), LIMITS)

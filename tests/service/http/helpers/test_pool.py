@@ -7,14 +7,14 @@ import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import Call, HelperError, ResultSlice, SlicedResult
+from elmo_serve.http.helpers.process import Call, HelperError
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Bytes
 from elmo_serve.processes.child import ChildProcess
@@ -23,17 +23,9 @@ from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
 
 
-@dataclass(frozen=True)
-class Word:
-    """A result with a long list."""
-
-    length: int
-    sentences: list[str]
-
-
-def spell(word: str) -> SlicedResult:
+def spell(word: str) -> list[str]:
     """Return the letters of a word."""
-    return SlicedResult(Word(len(word), list(word)))
+    return list(word)
 
 
 def letters_of(memory: Bytes) -> str:
@@ -145,7 +137,7 @@ def bench(count: int = 1) -> Iterator[Bench]:
 
 
 async def test_every_call_gets_its_own_result_whole() -> None:
-    """More letters than a message holds, among calls of two processes; memory is passed by name."""
+    """Two processes are given the calls; memory is passed by its name."""
     words = [chr(65 + n) * (n * 300 + 1) for n in range(20)]
     async with pool() as helpers:
         spelt = [helpers.run(spell, word, size=1) for word in words]
@@ -155,7 +147,7 @@ async def test_every_call_gets_its_own_result_whole() -> None:
         del block
         written = helpers.run(write, "letters", size=7, output=100)
 
-        assert await asyncio.gather(*spelt) == [Word(len(w), list(w)) for w in words]
+        assert await asyncio.gather(*spelt) == [list(word) for word in words]
         assert await read == "words"
         assert bytes(await written) == b"letters"
 
@@ -165,7 +157,7 @@ async def test_a_refusal_of_a_function_reaches_its_caller_and_the_process_goes_o
         with pytest.raises(InvalidRequest, match="not this"):
             await helpers.run(refuse, "not this", size=1)
 
-        assert (await helpers.run(spell, "yes", size=1)).length == 3
+        assert await helpers.run(spell, "yes", size=1) == ["y", "e", "s"]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +303,6 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
         if place:
             b.clock.advance(30)  # a slow task before it does not raise its time
             b.process.say(0)
-        b.process.say(ResultSlice(["progress"]))
         lost = b.process
         b.clock.advance(WORDS.timeouts.batch)
         assert lost.is_killed

@@ -1,6 +1,5 @@
 """The files of the page: what the wheel holds, and the headers they are sent with."""
 
-import gzip
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import httpx
 import pytest
 
 from elmo_serve.http.routes.page import FOLDER, INDEX
-from tests.support.servers import Running
 
 ROOT = Path(__file__).parents[4]
 PAGE = sorted(path.name for path in FOLDER.iterdir() if path.name != INDEX)
@@ -20,7 +18,7 @@ HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0
 
 @pytest.mark.parametrize("name", PAGE)
 def test_every_file_is_sent_as_it_is_with_its_media_type(client: httpx.Client, name: str) -> None:
-    response = client.get(f"/page/{name}", headers={"Accept-Encoding": "identity"})
+    response = client.get(f"/page/{name}")
 
     assert response.status_code == 200
     assert response.content == (FOLDER / name).read_bytes()
@@ -33,35 +31,6 @@ def test_every_file_is_sent_as_it_is_with_its_media_type(client: httpx.Client, n
         }[name.rpartition(".")[2]]
     )
     assert response.headers["x-content-type-options"] == "nosniff"
-
-
-@pytest.mark.parametrize(
-    ("accepted", "coding"),
-    [
-        ("gzip, deflate, br", "gzip"),
-        ("br, gzip;q=0.5", "gzip"),
-        ("gzip;q=0", None),
-        ("GZIP", "gzip"),
-        ("br, GZIP ; q=0, identity", None),
-        ("gzip; q=0.0", None),
-        ("br", None),
-        ("identity", None),
-    ],
-)
-def test_a_file_is_compressed_for_a_client_that_takes_gzip(
-    server: Running, accepted: str, coding: str | None
-) -> None:
-    with (
-        httpx.Client() as client,
-        client.stream(
-            "GET", server.url + "/page/main.js", headers={"Accept-Encoding": accepted}
-        ) as response,
-    ):
-        sent = b"".join(response.iter_raw())
-
-    assert response.headers.get("content-encoding") == coding
-    assert (gzip.decompress(sent) if coding else sent) == (FOLDER / "main.js").read_bytes()
-    assert response.headers["vary"] == "Accept-Encoding"
 
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js"])

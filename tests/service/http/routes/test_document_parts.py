@@ -1,7 +1,7 @@
 """The part of the OpenAPI document that FastAPI cannot make for POST /embed."""
 
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.routes.document_parts import json_request
+from elmo_serve.http.routes.common import json_request
 from elmo_serve.http.routes.embed import RESPONSES
 from elmo_serve.http.schemas.embed import EmbedRequest
 from tests.support.errors import ERRORS

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.wiring import assemble
+from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 
 

@@ -5,7 +5,7 @@ import pytest
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import PlainTextResponse, Response
 
-from elmo_serve.http.routes.plain_route import PlainRoute
+from elmo_serve.http.routes.common import PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
 

@@ -1,20 +1,21 @@
-"""Errors as responses: application/problem+json (RFC 9457).
+"""Errors as responses: problem documents (RFC 9457), and OpenAI's bodies below /v1/.
 
 This is the one place where exceptions of other code become errors of the API (`translated`).
 """
 
 import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from email.utils import formatdate
 from http import HTTPStatus
-from operator import attrgetter
 from typing import Any, Final
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
@@ -35,10 +36,12 @@ from elmo_serve.errors import (
     UnknownRoute,
     UnsupportedMediaType,
 )
+from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.output import SelectionError
 from elmo_serve.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
+_JSON: Final = "application/json"
 
 ALWAYS: Final = (Unauthorized, InternalError, Unavailable)
 """Errors of every route that needs a key."""
@@ -58,6 +61,17 @@ BODY_ERRORS: Final = (
 
 EMBED_ERRORS: Final = (*BODY_ERRORS, SentenceFailed)
 """Errors of every route that computes vectors of a body."""
+
+OPENAI: Final = "/v1/"
+"""Path below which errors have OpenAI's bodies."""
+
+_WITHOUT_VERSION: Final = ("/embeddings", "/models")
+"""What OpenAI's clients ask for with a base address that lacks /v1: they show no other body."""
+
+_OPENAI_CODES: Final[dict[type[ServiceError], str]] = {
+    Unauthorized: "invalid_api_key",
+    UnknownModel: "model_not_found",
+}
 
 _SHORTAGES: Final = {errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
 
@@ -119,6 +133,36 @@ def is_shortage(error: object) -> bool:
     )
 
 
+def response(error: ServiceError, scope: Scope) -> Response:
+    """Return the response for an error of a request."""
+    path, state = scope["path"], scope["state"]
+    if path.startswith(OPENAI) or path in _WITHOUT_VERSION:
+        body, status, media_type = openai_body(error), openai_status(type(error)), _JSON
+    else:
+        body = problem(error, state["request_id"], state.get("trace_id"))
+        status, media_type = error.status, MEDIA_TYPE
+    return Response(orjson.dumps(body), status, error.headers, media_type)
+
+
+def openai_status(error: type[ServiceError]) -> int:
+    """Return the status of an error: OpenAI answers 400 to every fault of a body."""
+    return 400 if issubclass(error, InvalidRequest) else error.status
+
+
+def openai_body(error: ServiceError) -> dict[str, Any]:
+    """Return OpenAI's body; `param` is the field at fault."""
+    fields = [fault.pointer.split("/")[1] for fault in error.errors if fault.pointer]
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    return {
+        "error": {
+            "message": encodable(error.detail),
+            "type": "rate_limit_error" if error.status == 429 else kind,
+            "param": encodable(fields[0]) if fields else None,
+            "code": _OPENAI_CODES.get(type(error), error.slug.replace("-", "_")),
+        }
+    }
+
+
 def problem(error: ServiceError, instance: str, trace_id: str | None = None) -> dict[str, Any]:
     """Return the members of the problem document. `instance` is the request id."""
     members: dict[str, Any] = {
@@ -160,17 +204,15 @@ def raw_response(error: ServiceError, request_id: str) -> bytes:
 
 
 def documented(
-    errors: Iterable[type[ServiceError]],
-    body: type[BaseModel] = Problem,
-    media_type: str = MEDIA_TYPE,
-    status_of: Callable[[type[ServiceError]], int] = attrgetter("status"),
+    errors: Iterable[type[ServiceError]], *, openai: bool = False
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a FastAPI route for some errors, which have this body."""
+    """Return the `responses` of a route for some errors: problem documents, or OpenAI bodies."""
+    body, media_type = (OpenAIErrorResponse, _JSON) if openai else (Problem, MEDIA_TYPE)
     schema = {"$ref": f"#/components/schemas/{body.__name__}"}
     responses: dict[int | str, dict[str, Any]] = {}
     for error in sorted(errors, key=lambda error: (error.status, error.title)):
         response = responses.setdefault(
-            status_of(error),
+            openai_status(error) if openai else error.status,
             {
                 "description": "",
                 "headers": {"X-Request-Id": REQUEST_ID},

@@ -1,1 +1,0 @@
-"""Errors as responses: problem documents, and the error bodies of other APIs."""
