@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
+import os
+import signal
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +16,9 @@ from typing import Any, cast
 
 import pytest
 
+from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.slot import (
     LONGEST_DELAY,
     MAX_FAILED_STARTS,
@@ -50,6 +57,12 @@ class FakeChild:
 
     async def stop(self) -> None:
         self.is_stopped = True
+
+
+def hold(parent: Parent) -> None:
+    """Report the start, and read no message."""
+    parent.send("ready")
+    time.sleep(600)
 
 
 class Task:
@@ -291,6 +304,32 @@ def test_the_tasks_of_a_stuck_child_are_kept_until_it_has_ended() -> None:
     gc.collect()
 
     assert held() is None
+
+
+async def test_a_block_of_a_killed_process_is_given_out_again_once_it_was_reaped() -> None:
+    arena, clock, listener = Arena(1 << 20), FakeClock(), Listener()
+    spec = SlotSpec("worker", "it loads", lambda _: process, TIMEOUTS, 1)
+    process = ChildProcess("test", hold, (), arena)
+    slot = Slot(spec, listener, clock)
+    slot.start()
+    async with asyncio.timeout(300):
+        while not slot.is_ready:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    pid, block = process.pid, arena.acquire(100)
+    assert pid is not None
+    place = block.start
+    process.send(block)
+    slot.assign(cast("str", block), 1)
+    del block
+    os.kill(pid, signal.SIGSTOP)
+    clock.advance(TIMEOUTS.first_batch)
+    assert listener.losses.pop().was_hung
+    async with asyncio.timeout(300):
+        while arena.acquire(100).start != place:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(ProcessLookupError):  # a zombie would still have its number
+        os.kill(pid, 0)
 
 
 def test_the_time_that_a_task_took_begins_when_the_one_before_it_ends() -> None:
