@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType
+from elmo_serve.errors import NotAcceptable
 from elmo_serve.http import headers
 from tests.support.asgi import http_scope
 
@@ -56,62 +56,6 @@ def test_the_authority_of_an_absolute_target_counts_as_host(
 
     assert (scope["path"], headers.first(scope, b"host")) == (path, host)
     assert headers.first(scope, b"accept") == "b"
-
-
-@pytest.mark.parametrize(
-    ("sent", "is_framed_twice"),
-    [
-        ({}, False),
-        ({"content_length": "1"}, False),
-        ({"transfer_encoding": "chunked"}, False),
-        ({"content_length": "0", "transfer_encoding": "chunked"}, True),
-    ],
-)
-def test_two_framings_of_a_body_are_found(sent: dict[str, str], is_framed_twice: bool) -> None:
-    assert headers.is_framed_twice(http_scope(**sent)) is is_framed_twice
-
-
-@pytest.mark.parametrize(
-    ("sent", "seconds"),
-    [("1", 1), (" .5 ", 0.5), ("5.", 5), ("1e-3", 0.001), ("2E+1", 20), ("61", 60), ("1e300", 60)],
-)
-def test_a_timeout_is_a_number_of_seconds_up_to_the_limit(sent: str, seconds: float) -> None:
-    assert headers.timeout_seconds(http_scope(x_request_timeout=sent), 60) == seconds
-    assert headers.timeout_seconds(http_scope(), 60) == 60
-
-
-@pytest.mark.parametrize("sent", ["0", "-1", "nan", "inf", "1e999", "1_0", "1 2", "", "١"])
-def test_any_other_timeout_is_refused(sent: str) -> None:
-    scope = {"headers": [(b"x-request-timeout", sent.encode())]}
-
-    with pytest.raises(InvalidRequest, match="a finite number of seconds above 0"):
-        headers.timeout_seconds(scope, 60)
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {},
-        {"content_type": "application/json"},
-        {"content_type": "Application/JSON ; charset=utf-8", "content_encoding": "identity"},
-    ],
-)
-def test_uncompressed_json_is_accepted(sent: dict[str, str]) -> None:
-    headers.media_type(http_scope(**sent))
-
-
-@pytest.mark.parametrize(
-    ("sent", "message"),
-    [
-        ({"content_type": "text/plain"}, "Content-Type is 'text/plain'"),
-        ({"content_type": ""}, "Content-Type is ''"),
-        ({"content_encoding": "gzip"}, "Content-Encoding is 'gzip'"),
-        ({"content_encoding": "identity, gzip"}, "Content-Encoding"),
-    ],
-)
-def test_another_type_or_coding_is_refused(sent: dict[str, str], message: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match=message):
-        headers.media_type(http_scope(**sent))
 
 
 def test_accept_headers_are_bounded_together() -> None:

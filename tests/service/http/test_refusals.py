@@ -283,6 +283,7 @@ LIMITS: dict[str, list[Row]] = {
         ({"sentences": [[]] * 4}, 413, None, "ELMO_MAX_REQUEST_SENTENCES"),
         ({"sentences": [[], ["a"] * 5]}, 413, "/sentences/1", "ELMO_MAX_SENTENCE_TOKENS"),
         ({"text": ["a"] * 4}, 413, None, "ELMO_MAX_REQUEST_SENTENCES"),
+        ({"text": ["a b c d"] * 3}, 413, None, "ELMO_MAX_QUEUE_TOKENS"),
         ({"text": ["", "x" * 257]}, 413, "/text/1", "256"),
         ({"sentences": [[w] * 4 for w in "abc"], "pooling": "mean", "layers": 1}, 413, None, "16"),
         ({"sentences": [["x" * 1_000]]}, 413, None, "ELMO_MAX_BODY_BYTES"),

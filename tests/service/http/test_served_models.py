@@ -1,6 +1,5 @@
 """Several models in one server: each is looked up by name and fails alone."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,14 +43,6 @@ def test_a_request_chooses_its_model(several: Running) -> None:
     assert (first["model"], np.shape(first["embeddings"][0])) == ("small", (3, 2, 32))
     assert (four["model"], np.shape(four["embeddings"][0])) == ("four", (4, 2, 12))
     assert embedded(several, model="SMALL").json() == first
-
-
-def test_an_unknown_model_is_refused_with_the_names(several: Running) -> None:
-    answer = embedded(several, model="five")
-
-    assert answer.status_code == 404
-    assert answer.json()["type"] == "urn:elmo-serve:error:unknown-model"
-    assert answer.json()["detail"] == "No model 'five'; there are 'small', 'four', 'gone'"
 
 
 def test_a_model_that_fails_to_load_fails_alone(several: Running) -> None:
@@ -133,34 +124,6 @@ def test_a_task_belongs_to_one_model(several: Running) -> None:
         assert taken.status_code == 409
     assert httpx.delete(url + "/ner", params={"model": "four"}).status_code == 404
     assert httpx.delete(url + "/pos", params={"model": "four"}).status_code == 204
-
-
-def test_a_task_of_another_revision_is_refused(several: Running) -> None:
-    folder = several.log_file.parent / "tasks"
-    task = {"name": "old", "weights": [1, 2, 3], "revision": "0" * 12}
-    (folder / "old.json").write_text(json.dumps(task))
-    several.until(lambda: httpx.get(several.url + "/tasks/old").status_code == 409)
-
-    answer = embedded(several, task="old")
-
-    assert answer.status_code == 409
-    assert "is for revision '000000000000' of model 'small', which has" in answer.json()["detail"]
-    refused = httpx.put(several.url + "/tasks/new", json={**task, "name": "new"})
-    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (409, "/revision")
-    assert "old" not in [task["name"] for task in httpx.get(several.url + "/tasks").json()["tasks"]]
-
-
-def test_a_file_without_a_model_belongs_to_the_first(several: Running) -> None:
-    folder = several.log_file.parent / "tasks"
-    (folder / "plain.json").write_text('{"name": "plain", "weights": [1, 2, 3]}')
-    several.until(lambda: httpx.get(several.url + "/tasks/plain").status_code == 200)
-
-    def of_four() -> httpx.Response:
-        return httpx.get(several.url + "/tasks/plain", params={"model": "four"})
-
-    # Each model reads the folder at a time of its own.
-    several.until(lambda: "it belongs to the first model" in of_four().json()["detail"])
-    assert of_four().status_code == 404
 
 
 def test_it_is_not_ready_while_one_of_the_models_loads(tmp_path: Path) -> None:

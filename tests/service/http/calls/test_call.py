@@ -4,16 +4,13 @@ import threading
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from starlette.requests import Request
 
 from elmo_serve.errors import DeadlineExceeded
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES
 from elmo_serve.http.calls.call import EmbeddingCall
 from tests.support.asgi import http_scope
 from tests.support.in_process import in_process
-from tests.support.servers import Running
 
 SENTENCES: list[Any] = [
     "The bank of the river .",
@@ -21,20 +18,6 @@ SENTENCES: list[Any] = [
     "It rains today in the garden .",
     ["It", "rains"],
 ]
-
-
-def vectors(client: httpx.Client, given: list[Any]) -> Any:
-    answer = client.post("/v1/embeddings", json={"input": given}).raise_for_status().json()
-    return np.array([each["embedding"] for each in answer["data"]])
-
-
-def test_a_body_that_another_process_parses_has_the_same_vectors(client: httpx.Client) -> None:
-    many = SENTENCES * 300
-    assert len(str(many)) > SMALL_BODY_BYTES
-
-    found, few = vectors(client, many), vectors(client, SENTENCES)
-
-    np.testing.assert_allclose(found, np.tile(few, (300, 1)), atol=1e-6)
 
 
 @pytest.mark.parametrize("place", [0, 700])
@@ -49,14 +32,6 @@ def test_a_fault_of_a_large_body_has_its_place(client: httpx.Client, place: int)
     many[place] = 3
     answer = client.post("/v1/embeddings", json={"input": many})
     assert answer.json()["error"]["message"].startswith("/input")
-
-
-def test_nothing_stays_reserved(client: httpx.Client, server: Running) -> None:
-    vectors(client, SENTENCES)
-    client.post("/v1/embeddings", json={"input": SENTENCES}, headers={"X-Request-Timeout": "1e-9"})
-
-    for gauge in ("elmo_answer_bytes", "elmo_receiving_bytes", "elmo_queue_tokens"):
-        assert server.metric(gauge) == 0
 
 
 async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:

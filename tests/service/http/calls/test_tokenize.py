@@ -6,7 +6,6 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from elmo_serve.errors import InvalidRequest, ServiceError, TooLarge
 from elmo_serve.http.calls.parse import parse
 from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.helpers.helpers import Helpers
@@ -39,12 +38,6 @@ async def split(server: Server, texts: Sequence[str], tokenizer: str | None) -> 
     content = orjson.dumps({"text": texts, "tokenizer": tokenizer})
     body = parse(TokenizeRequest, content, server.models.request_limits)
     return await tokenize(server, MODEL, body, tokenizer=tokenizer)
-
-
-async def refusal(server: Server, texts: Sequence[str], tokenizer: str | None) -> ServiceError:
-    with pytest.raises(ServiceError) as caught:
-        await split(server, texts, tokenizer)
-    return caught.value
 
 
 async def test_texts_come_back_in_order_whatever_the_parts(server: Server) -> None:
@@ -86,35 +79,3 @@ async def test_the_default_is_the_tokenizer_of_the_model(server: Server) -> None
         ("moses", "en"): ["can", "'t"],
         ("moses", "fr"): ["can'", "t"],
     }
-
-
-async def test_every_limit_refuses_with_its_setting(server: Server) -> None:
-    too_many = await refusal(server, ["a"] * 401, "ptb")
-    assert isinstance(too_many, TooLarge)
-    assert "401 texts and at most 400 are allowed (ELMO_MAX_REQUEST_SENTENCES)" in too_many.detail
-
-    too_long = await refusal(server, ["a", "x" * 3_201], "ptb")
-    assert isinstance(too_long, TooLarge)
-    assert "Text 1 has 3201 characters and at most 3200 are allowed" in too_long.detail
-    assert too_long.errors[0].pointer == "/text/1"
-
-    too_wordy = await refusal(server, ["a"] * 300 + ["b " * 51], "ptb")
-    assert isinstance(too_wordy, TooLarge)
-    assert "Text 300 holds 51 words and at most 50 tokens are allowed" in too_wordy.detail
-    assert too_wordy.errors[0].pointer == "/text/300"
-
-    too_much = await refusal(server, ["a " * 40] * 50, "whitespace")
-    assert isinstance(too_much, TooLarge)
-    assert "more than 2000 tokens, boundaries included (ELMO_MAX_QUEUE_TOKENS)" in too_much.detail
-
-
-async def test_an_unknown_tokenizer_and_a_changed_text_are_invalid(server: Server) -> None:
-    unknown = await refusal(server, ["a"], "spacy")
-    assert isinstance(unknown, InvalidRequest)
-    assert unknown.detail == (
-        "/tokenizer: must be 'ptb', 'moses', 'whitespace' or 'characters'; found 'spacy'"
-    )
-    changed = await refusal(server, ["a", "a DOTMULTI b"], "moses")
-    assert isinstance(changed, InvalidRequest)
-    assert changed.errors[0].pointer == "/text/1"
-    assert "the tokenizer changed 'DOTMULTI b'" in changed.detail

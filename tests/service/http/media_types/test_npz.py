@@ -2,18 +2,14 @@
 
 import io
 import json
-import shutil
 import struct
-import subprocess
 import zipfile
 import zlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-import pytest
 
 from elmo_serve.http.media_types import npz
 from tests.support.embeddings import arrays, embeddings
@@ -22,21 +18,6 @@ NPZ = npz.ENCODER.media_type
 
 VECTORS = arrays((3, 2, 1024), (3, 0, 1024), (3, 40, 1024), (3, 2, 1024))
 WITH_TEXT = replace(embeddings(VECTORS), tokenizer="ptb", offsets=[b"[[0,1],[1,1]]"] * 4)
-
-JAVA = """
-import java.io.*;
-import java.util.zip.*;
-class Zip {
-  public static void main(String[] names) throws Exception {
-    ZipInputStream zip = new ZipInputStream(new FileInputStream(names[0]));
-    for (ZipEntry entry; (entry = zip.getNextEntry()) != null; ) {
-      CRC32 crc = new CRC32();
-      crc.update(zip.readAllBytes());
-      System.out.println(entry.getName() + " " + crc.getValue());
-    }
-  }
-}
-"""
 
 
 def in_turn(content: bytes) -> dict[str, bytes]:
@@ -68,20 +49,6 @@ def test_readers_that_go_from_entry_to_entry_read_all_arrays() -> None:
     assert json.loads(read["tokens.npy"].item()) == [["a", ""]] * 4
     with np.load(io.BytesIO(content)) as by_name:
         assert all((by_name[name.removesuffix(".npy")] == read[name]).all() for name in files)
-
-
-@pytest.mark.skipif(shutil.which("javac") is None, reason="there is no Java compiler")
-def test_java_reads_all_arrays(tmp_path: Path) -> None:
-    content = b"".join(npz.encode(WITH_TEXT))
-    (tmp_path / "Zip.java").write_text(JAVA)
-    (tmp_path / "v.npz").write_bytes(content)
-
-    run = subprocess.run(
-        ["java", "Zip.java", "v.npz"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-
-    files = in_turn(content)
-    assert run.stdout.splitlines() == [f"{n} {zlib.crc32(data)}" for n, data in files.items()]
 
 
 def test_npz_is_not_compressed_and_named_as_allennlp_named(client: httpx.Client) -> None:

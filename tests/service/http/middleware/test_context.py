@@ -11,8 +11,6 @@ from tests.support.in_process import in_process
 from tests.support.raw_http import connected, read
 from tests.support.servers import Running
 
-MADE = re.compile(r"[0-9a-f]{32}")
-
 
 @pytest.mark.parametrize("sent", ["a", "abc-DEF_123.x:y", "0" * 128])
 def test_a_sane_request_id_comes_back(client: httpx.Client, sent: str) -> None:
@@ -20,29 +18,6 @@ def test_a_sane_request_id_comes_back(client: httpx.Client, sent: str) -> None:
         answer = client.get(path, headers={"X-Request-Id": sent})
 
         assert answer.headers.get_list("x-request-id") == [sent]
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"a b",
-        b"a;b",
-        b"<b>",
-        b"a/b",
-        b'"',
-        b"\xc3\xa9",
-        b"\xff",
-        b"0" * 129,
-        b"a\tb",
-        b"%0d%0a",
-    ],
-)
-def test_any_other_request_id_is_replaced(client: httpx.Client, sent: bytes) -> None:
-    answer = client.get("/info", headers={b"X-Request-Id": sent})
-
-    (made,) = answer.headers.get_list("x-request-id")
-    assert MADE.fullmatch(made)
 
 
 def test_no_header_can_be_smuggled_in_by_a_request_id(server: Running) -> None:
@@ -54,18 +29,6 @@ def test_no_header_can_be_smuggled_in_by_a_request_id(server: Running) -> None:
 
         assert answer.startswith(b"HTTP/1.1 ")
         assert not re.search(rb"^x-evil", answer, re.IGNORECASE | re.MULTILINE)
-
-
-def test_the_first_sane_request_id_of_several_is_taken(client: httpx.Client) -> None:
-    answer = client.get("/info", headers=[("X-Request-Id", "a b"), ("X-Request-Id", "sane")])
-
-    assert answer.headers.get_list("x-request-id") == ["sane"]
-
-
-def test_every_request_has_another_id(client: httpx.Client) -> None:
-    ids = {client.get("/health/live").headers["x-request-id"] for _ in range(20)}
-
-    assert len(ids) == 20
 
 
 def test_a_request_is_logged_with_its_size_and_times(

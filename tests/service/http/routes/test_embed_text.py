@@ -79,21 +79,6 @@ def test_few_and_many_texts_are_carried(
     assert carried(media_type, response.content) == {"tokens": tokens, "offsets": offsets}
 
 
-def test_a_large_body_of_text_is_split_as_well(client: httpx.Client) -> None:
-    text = [f"sentence {number} , whatever ." for number in range(1_000)]
-    body = post(client, text=text, tokenizer="whitespace", layers="top", pooling="mean").json()
-
-    assert body["tokens"] == [each.split() for each in text]
-    assert body["usage"] == {"sentences": 1_000, "tokens": 5_000}
-
-
-def test_requests_with_tokens_answer_without_tokens(client: httpx.Client) -> None:
-    response = post(client, sentences=[["a"]])
-
-    assert list(response.json()) == ["model", "dimension", "layers", "embeddings", "usage"]
-    assert "X-Warnings" not in response.headers
-
-
 def test_a_sentence_in_the_place_of_a_token_is_named(server: Running, client: httpx.Client) -> None:
     before = server.metric("elmo_token_warnings_total")
     body: dict[str, Any] = {"sentences": [["a"], ["The bank of the river.", "b", "é" * 25]]}
@@ -113,41 +98,3 @@ def test_a_sentence_in_the_place_of_a_token_is_named(server: Running, client: ht
     for media_type in (NPZ, SAFETENSORS):
         assert post(client, media_type, **body).headers["X-Warnings"] == "2"
     assert server.metric("elmo_token_warnings_total") == before + 6
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"sentences": ["The bank."]}, "/sentences/0: must be a list of tokens; use `text`"),
-        ({"sentences": "The bank."}, "/sentences: must be a list of sentences, lists of"),
-        ({"sentences": [3]}, "/sentences/0: must be a list of tokens; found 3"),
-        ({}, "/sentences: exactly one of `sentences` and `text` is required; found neither"),
-        (
-            {"text": ["a"], "sentences": [[]]},
-            "exactly one of `sentences` and `text` is required; found both",
-        ),
-        ({"sentences": [], "tokenizer": "ptb"}, "/tokenizer: splits `text`"),
-        ({"text": ["a"], "tokenizer": "x"}, "'whitespace' or 'characters'; found 'x'"),
-        ({"text": "The bank."}, "/text: must be a list"),
-        ({"text": None}, "exactly one of `sentences` and `text` is required; found neither"),
-    ],
-)
-def test_a_refusal_names_the_field_that_helps(
-    client: httpx.Client, body: dict[str, Any], words: str
-) -> None:
-    response = client.post("/embed", json=body)
-
-    assert response.status_code == 422
-    assert words in response.json()["detail"]
-
-
-def test_limits_hold_for_text(client: httpx.Client) -> None:
-    for text, words in (
-        (["a "] * 10_001, "10001 texts and at most 10000 are allowed"),
-        (["a " * 1_001], "1001 words and at most 1000 tokens are allowed"),
-        (["x" * 64_001], "64001 characters and at most 64000 are allowed"),
-        (["a " * 900] * 300, "more than 262144 tokens"),
-    ):
-        response = client.post("/embed", json={"text": text, "tokenizer": "whitespace"})
-        assert response.status_code == 413
-        assert words in response.json()["detail"]

@@ -73,10 +73,3 @@ def test_the_centre_is_the_mean_of_each_layer(client: httpx.Client) -> None:
         "tokens": expected.tokens,
     }
     assert client.head("/info/centre").status_code == 200
-
-
-def test_there_is_no_centre_of_a_model_that_is_not_served(client: httpx.Client) -> None:
-    answer = client.get("/info/centre", params={"model": "none"})
-
-    assert answer.status_code == 404
-    assert answer.json()["type"].endswith("unknown-model")

@@ -126,16 +126,6 @@ def test_a_request_counts_once_under_its_route(client: httpx.Client, server: Run
     assert server.metric("elmo_http_requests_total", **labels) == before + 2
 
 
-def test_unknown_routes_and_methods_share_one_label(client: httpx.Client) -> None:
-    for number in range(5):
-        client.request("PROPFIND", f"/nowhere/{number}")
-        client.get(f"/nowhere/{number}")
-
-    text = client.get("/metrics").text
-    assert "nowhere" not in text
-    assert 'method="any",route="unknown",status="404"' in text
-
-
 def test_sentences_tokens_and_words_are_counted(client: httpx.Client, server: Running) -> None:
     names = ("elmo_sentences_total", "elmo_tokens_total", "elmo_batch_sentences_count")
     before = [server.metric(name) for name in names]
@@ -197,23 +187,3 @@ async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> No
         assert value(serving, given, **model) == 4_000 - cancelled + 1
         labels = {"method": "POST", "route": "/embed", "status": "499"}
         assert value(serving, "http_requests_total", **labels) == 1
-
-
-async def test_queued_sentences_of_a_request_that_is_late_are_not_computed() -> None:
-    body = {"sentences": [[f"late {index}"] for index in range(4_000)]}
-    async with closed() as serving:
-        model = {"model": serving.server.models.first.name}
-        answer = await serving.client.post("/embed", json=body, headers={"X-Request-Timeout": "1"})
-
-        assert answer.status_code == 504
-        # Withdrawn a slice in each turn of the event loop, the last ones after the answer.
-        await until(lambda: value(serving, "queue_sentences", **model) == 0)
-        serving.worker.open()
-        answered = await serving.client.post("/embed", json={"sentences": [["next"]]})
-        assert answered.status_code == 200
-        assert value(serving, "batch_sentences_sum", **model) < 1_000
-        assert value(serving, "failures_total", reason="deadline") == 1
-
-
-def test_metrics_are_open_where_keys_are_asked_for(narrow: Running) -> None:
-    assert httpx.get(narrow.url + "/metrics").status_code == 200

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.servers import SMALL, Running, running
-
 TEXTS = ["The bank of the river .", "It rains .", "naïve café"]
 TOKENS = [text.split() for text in TEXTS]
 TASK = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
@@ -104,51 +102,8 @@ def test_the_width_of_the_model_may_be_asked_for(client: httpx.Client) -> None:
     assert create(client, input="a", dimensions=width) == create(client, input="a")
 
 
-def test_a_text_may_be_as_long_as_a_sentence(client: httpx.Client) -> None:
-    longest = " ".join(["a"] * 1_000)
-
-    assert create(client, input=longest)["usage"]["prompt_tokens"] == 1_000
-    answer = client.post("/v1/embeddings", json={"input": longest + " a"})
-    assert answer.status_code == 413
-    assert "ELMO_MAX_SENTENCE_TOKENS" in answer.json()["error"]["message"]
-    assert answer.json()["error"]["param"] == "input"
-
-
 def test_tokens_that_are_cut_are_counted(client: httpx.Client) -> None:
     answer = client.post("/v1/embeddings", json={"input": ["a" * 60, "b"]})
 
     assert answer.headers["x-warnings"] == "1"
     assert "x-warnings" not in client.post("/v1/embeddings", json={"input": "b"}).headers
-
-
-def test_a_request_counts_in_metrics_and_log(client: httpx.Client, server: Running) -> None:
-    before = server.metric("elmo_tokens_total")
-
-    answer = client.post("/v1/embeddings", json={"input": "one two three"})
-
-    assert server.metric("elmo_tokens_total") == before + 3
-    (line,) = [line for line in server.log.splitlines() if answer.headers["x-request-id"] in line]
-    assert "tokens=3" in line and "route=/v1/embeddings" in line
-
-
-def test_the_memory_of_every_response_is_released(client: httpx.Client, server: Running) -> None:
-    create(client, input=TEXTS)
-    for body in ({"input": [" "]}, {"input": "a", "model": "none"}):
-        client.post("/v1/embeddings", json=body)
-
-    assert server.metric("elmo_answer_bytes") == 0
-    assert server.metric("elmo_receiving_bytes") == 0
-
-
-def test_the_tokenizer_is_that_of_the_model(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """`english` was trained on Penn Treebank tokens, other models on Moses tokens."""
-    folder = tmp_path_factory.mktemp("english")
-    text, tokens = "I can't.", ["I", "ca", "n't", "."]
-    with (
-        running(folder, models=f"english,other={SMALL}") as server,
-        server.client() as client,
-    ):
-        for model, others in (("english", tokens), ("other", ["I", "can", "'t", "."])):
-            whole = vectors(create(client, model=model, input=[text]))
-            split = vectors(create(client, model=model, input=[others]))
-            np.testing.assert_allclose(whole, split, atol=1e-6)

@@ -14,10 +14,9 @@ from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.tasks.file import MAX_FILE_BYTES
 from tests.support.in_process import in_process
-from tests.support.servers import SMALL, Running
+from tests.support.servers import SMALL
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
-JSON = {"Content-Type": "application/json"}
 SENTENCES = [["The", "cat", "sat", "."], [], ["alone"]]
 
 FIRST = {"model": "small", "revision": checkpoints.load(SMALL).origin.revision}
@@ -113,20 +112,6 @@ def test_a_put_is_seen_by_the_next_request(client: httpx.Client) -> None:
             np.testing.assert_array_equal(one, two)
 
 
-def test_tasks_do_not_mix(client: httpx.Client) -> None:
-    others = {**NER, "weights": [3, 2, 1], "layer_norm": False}
-    client.put("/tasks/a", json=NER)
-    client.put("/tasks/b", json=others)
-    mixes = {
-        name: {key: value for key, value in task.items() if key != "description"}
-        for name, task in (("a", NER), ("b", others))
-    }
-
-    for name, mix in mixes.items():
-        for one, two in zip(vectors(client, task=name), vectors(client, mix=mix), strict=True):
-            np.testing.assert_array_equal(one, two)
-
-
 def until(condition: Callable[[], bool]) -> None:
     """Ask again until a condition holds; the test hangs, and so fails, where it never does."""
     while not condition():
@@ -139,17 +124,6 @@ def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) ->
     until(lambda: client.get("/tasks/by-hand").status_code == 200)
     assert client.get("/tasks/by-hand").json() == {"name": "by-hand", **NER, **FIRST}
     assert [task["name"] for task in client.get("/tasks").json()["tasks"]] == ["by-hand"]
-
-
-async def test_a_task_folder_with_an_odd_file_serves_the_others(tmp_path: Path) -> None:
-    (tmp_path / "loop.json").symlink_to("loop.json")
-    (tmp_path / "good.json").write_text(json.dumps({"name": "good", **NER}))
-
-    async with in_process(tasks=tmp_path) as s:
-        listed = (await s.client.get("/tasks")).json()["tasks"]
-        assert [task["name"] for task in listed] == ["good"]
-        assert (await s.client.get("/health/ready")).status_code == 200
-        assert (await s.client.put("/tasks/loop", json=NER)).status_code == 201
 
 
 async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
@@ -189,10 +163,3 @@ def test_without_a_task_folder_the_server_runs_and_names_the_setting(
     ):
         assert answer.status_code == status
         assert "ELMO_TASKS" in answer.json()["detail"]
-
-
-def test_the_folder_is_where_the_setting_says(client: httpx.Client, server: Running) -> None:
-    client.put("/tasks/ner", json=NER)
-
-    file = server.log_file.parent / "tasks" / "ner.json"
-    assert json.loads(file.read_text()) == {"name": "ner", **NER, **FIRST}

@@ -50,18 +50,6 @@ def test_offsets_point_at_the_tokens_of_any_text(
         check(text, tokens, offsets, tokenizer)
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
-def test_a_megabyte_without_a_space_is_refused_with_the_limit(
-    client: httpx.Client, tokenizer: str
-) -> None:
-    for text in ("x" * 1_000_000, "東" * 400_000):
-        response = client.post("/tokenize", json={"text": ["a", text], "tokenizer": tokenizer})
-
-        assert response.status_code == 413
-        assert "at most 64000 are allowed" in response.json()["detail"]
-        assert response.json()["errors"][0]["pointer"] == "/text/1"
-
-
 @pytest.mark.parametrize("tokenizer", ["ptb", "moses", "whitespace"])
 def test_the_longest_token_that_is_allowed_has_right_offsets(
     client: httpx.Client, tokenizer: str
@@ -70,13 +58,6 @@ def test_the_longest_token_that_is_allowed_has_right_offsets(
     found = tokenized(client, text, tokenizer=tokenizer)
 
     check(text, found["tokens"][0], found["offsets"][0], tokenizer)
-
-
-def test_many_texts_of_a_large_body_keep_their_order(client: httpx.Client) -> None:
-    texts = [f"text {number} of many" for number in range(5_000)]
-    found = tokenized(client, *texts, tokenizer="whitespace")
-
-    assert found["tokens"] == [text.split() for text in texts]
 
 
 def test_the_default_is_the_tokenizer_of_the_model(client: httpx.Client) -> None:
@@ -89,15 +70,3 @@ def test_the_default_is_the_tokenizer_of_the_model(client: httpx.Client) -> None
         "tokens": [["It", "can", "'t", "."]],
         "offsets": [[[0, 2], [3, 6], [6, 8], [8, 9]]],
     }
-
-
-def test_tokens_that_are_cut_are_named_and_counted(client: httpx.Client) -> None:
-    response = client.post("/tokenize", json={"text": ["a", f"b {'é' * 25}"]})
-
-    assert response.headers["X-Warnings"] == "1"
-    assert response.json()["warnings"] == [
-        {
-            "pointer": "/text/1",
-            "detail": f"token 1, '{'é' * 25}' has 50 bytes of UTF-8; the model reads the first 48",
-        }
-    ]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from elmo_client import AsyncClient, Client, InvalidRequest
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, Running, running
 from tests.support.word_vectors import write_static
@@ -104,20 +103,6 @@ def test_selections_of_several_layers_are_refused(
             "top, average, sum, one layer, a task or a mix",
         }
     ]
-
-
-async def test_both_clients_append_them(server: Running) -> None:
-    expected, _ = embed(server, layers="top", word_vectors="append")
-    with Client(server.url) as client:
-        found = client.embed(SENTENCES, layers="top", word_vectors="append")
-        with pytest.raises(InvalidRequest, match="go with one vector a token"):
-            client.embed(SENTENCES, word_vectors="append")
-    async with AsyncClient(server.url) as asynchronous:
-        also = await asynchronous.embed(SENTENCES, layers="top", word_vectors="append")
-
-    for one, two, three in zip(expected, found, also, strict=True):
-        np.testing.assert_array_equal(two, one)
-        np.testing.assert_array_equal(three, one)
 
 
 @pytest.mark.parametrize(("flags", "layer"), [(("--top",), 2), (("--layer", "1"), 1)])

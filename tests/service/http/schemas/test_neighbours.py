@@ -5,7 +5,6 @@ from typing import Any
 import orjson
 import pytest
 
-from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.calls.parse import RequestLimits, parse
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 
@@ -28,14 +27,6 @@ def test_a_layer_has_a_number_or_a_name(layers: Any) -> None:
     options = parse(NeighboursRequest, body, LIMITS).request
 
     assert options.layers == layers
-
-
-@pytest.mark.parametrize("layers", ["all", "", True, [0], {}])
-def test_nothing_else_is_a_layer(layers: Any) -> None:
-    body = orjson.dumps({"tokens": ["a"], "token": 0, "layers": layers})
-
-    with pytest.raises(InvalidRequest, match="must be 'top', 'average' or the number of a layer"):
-        parse(NeighboursRequest, body, LIMITS)
 
 
 @pytest.mark.parametrize("empty", [{"tokens": []}, {"tokens": None, "layers": None, "k": None}])

@@ -1,9 +1,6 @@
 """The models of texts, tokens and offsets."""
 
-from typing import Any, get_args
-
-import pytest
-from pydantic import ValidationError
+from typing import get_args
 
 from elmo_model.text.tokenizers import TOKENIZERS
 from elmo_serve.http.schemas.text import Tokenizer, TokenizeRequest, TokenizeResponse
@@ -21,12 +18,3 @@ def test_the_example_of_the_response_keeps_the_law_of_offsets() -> None:
 
     assert TokenizeResponse.model_validate(answered).tokenizer == sent["tokenizer"]
     assert [text[start:end] for start, end in offsets] == tokens
-
-
-@pytest.mark.parametrize(
-    "members",
-    [{}, {"text": "one"}, {"text": [1]}, {"text": [], "tokenizer": "bpe"}, {"text": [], "more": 1}],
-)
-def test_a_wrong_request_is_refused(members: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        TokenizeRequest.model_validate(members)
