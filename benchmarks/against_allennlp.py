@@ -1,14 +1,21 @@
-"""The network beside AllenNLP 2.10.1, on the same torch, threads, weights and sentences.
+"""The network beside AllenNLP 2.10.1 and bilm-tf, on the same threads, weights and sentences.
 
     python -m pip install --no-deps --target FOLDER allennlp==2.10.1
-    python -m benchmarks.against_allennlp TEXT --allennlp FOLDER [--checkpoint PAIR] [--rounds 3]
+    python -m benchmarks.against_allennlp TEXT [--allennlp FOLDER] [--bilm-tf SOURCE
+        --bilm-tf-python INTERPRETER] [--checkpoint PAIR] [--rounds 3]
 
 Nothing else that AllenNLP asks for is needed, and its folder should lie outside of the project.
-Both start from tokens and end with all layers. AllenNLP's `_ElmoBiLm` is called directly, in
-inference mode, on batches sorted by length, which is faster than any interface that it had; in bulk
-it has the batch size that is its best here. A round is AllenNLP, then each precision of ours, and a
-ratio belongs to one round; the table has the medians over the rounds. What our token cache holds
-before a pass is said as in `benchmarks.network`; AllenNLP has none.
+SOURCE is a clone of github.com/allenai/bilm-tf, INTERPRETER that of an environment with
+`tensorflow-cpu==2.15.1` and h5py. All start from tokens and end with all layers. AllenNLP's
+`_ElmoBiLm` is called directly, in inference mode, on batches sorted by length, which is faster than
+any interface that it had; bilm-tf runs its own graph in one session. In bulk each has the batch
+size that is its best here. A round is each peer, then each precision of ours; a ratio belongs to
+one round, and to the peer that is faster in it. The table has the medians over the rounds. What our
+token cache holds before a pass is said as in `benchmarks.network`; the peers have none.
+
+The roofline is the rate in float32 that bare products allow, measured in this run: a time step
+reads its weights once, at the rate of a product of one row, or computes its rows at the rate of a
+product of 128, whichever takes longer; a word not cached takes its convolutions and highways.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -25,19 +32,26 @@ from torch import Tensor
 
 from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
+from benchmarks.bilm_tf import BilmTf
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
 from benchmarks.network import PRECISIONS, encoders, tokens_per_second
+from benchmarks.on_cuda import Limits, floor_of
 from elmo_model.inference.encoder import Encoder
+from tests.support.checkpoints import weights_file
+
+Seconds = Callable[[Batches], float]
+"""The time of a peer for some batches."""
+_MATRICES, _WIDE, _NARROW, _ROWS = 6, 16_384, 512, 128  # six of 32 MB: more than caches hold
 
 
-def allennlp_tokens_per_second(allennlp: AllenNLP, sample: Batches) -> float:
+def allennlp_seconds(allennlp: AllenNLP, sample: Batches) -> float:
     """Time one pass through some batches."""
     allennlp.forget()
     start = time.perf_counter()
     for batch in sample.batches:
         allennlp.embed(batch)
-    return sample.tokens / (time.perf_counter() - start)
+    return time.perf_counter() - start
 
 
 def furthest(encoder: Encoder, allennlp: AllenNLP, sample: Batches) -> float:
@@ -51,81 +65,167 @@ def furthest(encoder: Encoder, allennlp: AllenNLP, sample: Batches) -> float:
     return worst
 
 
+def furthest_from_bilm_tf(encoder: Encoder, peer: BilmTf, batch: list[inputs.Sentence]) -> float:
+    """Return the largest difference between both answers to one batch."""
+    theirs = (torch.tensor(layers) for layers in peer.embed(batch))
+    pairs = zip(encoder.embed(batch), theirs, strict=True)
+    return max(_difference(ours, layers[:, : ours.shape[1]]) for ours, layers in pairs)
+
+
 def _difference(ours: Tensor, theirs: Tensor) -> float:
     return float((ours - theirs).abs().max()) if ours.numel() else 0.0
 
 
-def best_rows(allennlp: AllenNLP, candidates: Sequence[Batches]) -> dict[int, float]:
-    """Return AllenNLP's tokens a second for each batch size, one pass each, the best one first."""
-    rates = {sample.rows: allennlp_tokens_per_second(allennlp, sample) for sample in candidates}
-    return dict(sorted(rates.items(), key=lambda pair: -pair[1]))
+def limits() -> Limits:
+    """Measure products of one row and of many, over matrices that no cache holds."""
+    matrices = [torch.randn(_NARROW, _WIDE) for _ in range(_MATRICES)]
+    found = []
+    for rows in (1, _ROWS):
+        factor, times = torch.randn(rows, _NARROW), []
+        for _ in range(5):
+            start = time.perf_counter()
+            for matrix in matrices:
+                torch.mm(factor, matrix)
+            times.append(time.perf_counter() - start)
+        found.append(_MATRICES * _NARROW * _WIDE / min(times))  # numbers read a second
+    return Limits(4 * found[0], 2 * _ROWS * found[1])
+
+
+def roofline(encoder: Encoder, sample: Batches, cached: str, allowed: Limits) -> float:
+    """Return the tokens a second that bare products in float32 allow."""
+    cnn = encoder.config.char_cnn
+    assert cnn is not None, "the peers read characters"
+    known = {"none": set[str](), "text": set(sample.familiar)}[cached]
+    words = set(sample.words) - known
+    characters = sum(min(len(word.encode()) + 2, cnn.max_characters) for word in words)
+    of_character = cnn.embedding * sum(width * count for width, count in cnn.filters)
+    of_word = cnn.width * (2 * cnn.highways * cnn.width + encoder.config.lstm.projection)
+    operations = 2.0 * (characters * of_character + len(words) * of_word)
+    seconds = floor_of(encoder, 4, sample, allowed) + operations / allowed.rate
+    return sample.tokens / seconds
 
 
 def compare(
-    allennlp: AllenNLP, networks: dict[str, Encoder], theirs: Batches, ours: Batches, rounds: int
+    peers: dict[str, tuple[Seconds, Batches]],
+    networks: dict[str, Encoder],
+    ours: Batches,
+    rounds: int,
+    allowed: Limits,
 ) -> None:
     """Print the rows of one way to embed."""
-    base: list[float] = []
+    theirs: dict[str, list[float]] = {name: [] for name in peers}
     rates: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
-        base.append(allennlp_tokens_per_second(allennlp, theirs))
+        for name, (seconds, sample) in peers.items():
+            theirs[name].append(sample.tokens / seconds(sample))
         for cached in ("text", "none"):
             for precision, encoder in networks.items():
                 rate = tokens_per_second(encoder, ours, cached)
                 rates.setdefault((precision, cached), []).append(rate)
-    at_once = f"{ours.rows}" if theirs.rows == ours.rows else f"{ours.rows}, theirs {theirs.rows}"
+    sizes = [f"{name} {sample.rows}" for name, (_, sample) in peers.items()]
+    others = "".join(f", {size}" for size in sizes if int(size.split()[1]) != ours.rows)
+    medians = "".join(f"| {statistics.median(found):,.0f} " for found in theirs.values())
     for (precision, cached), found in rates.items():
-        ratio = statistics.median(a / b for a, b in zip(found, base, strict=True))
+        best = map(max, zip(*theirs.values(), strict=True))
+        ratio = statistics.median(a / b for a, b in zip(found, best, strict=True))
+        rate, share = statistics.median(found), ""
+        if precision == "float32":
+            bound = roofline(networks[precision], ours, cached, allowed)
+            share = f"{bound:,.0f}, {rate / bound:.0%}"
         print(
-            f"| {at_once} | {precision} | {cached} | {statistics.median(base):,.1f} | "
-            f"{statistics.median(found):,.0f} | {ratio:.1f} |",
+            f"| {ours.rows}{others} | {precision} | {cached} {medians}| {rate:,.0f} "
+            f"| {ratio:.1f} | {share} |",
             flush=True,
         )
 
 
-def main() -> int:
-    """Print the table."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     inputs.add_arguments(parser, tokens=300, rounds=3)
-    parser.add_argument("--allennlp", type=Path, required=True, help="its site-packages")
+    parser.add_argument("--allennlp", type=Path, help="its site-packages")
+    parser.add_argument("--bilm-tf", type=Path, help="its source")
+    parser.add_argument("--bilm-tf-python", type=Path, help="a Python with TensorFlow")
     parser.add_argument("--rows", type=int, nargs="*", default=[1, 8], help="sentences at once")
     parser.add_argument("--bulk", type=int, nargs="*", default=[32, 64, 128], help="to choose from")
     parser.add_argument("--our-bulk", type=int, default=128, help="ours, a batch in bulk")
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    return parser
+
+
+def main() -> int:
+    """Print the table."""
+    parser = _parser()
     options = parser.parse_args()
+    if options.allennlp is None and None in (options.bilm_tf, options.bilm_tf_python):
+        parser.error("--allennlp, or --bilm-tf and --bilm-tf-python, are required")
     if options.threads:
         torch.set_num_threads(options.threads)
     text = inputs.read(options.text)
     with inputs.checkpoint(options.checkpoint) as path:
-        networks = encoders(path, options.precisions)
-        allennlp = AllenNLP(options.allennlp, path)
         print(f"{path.name}, {options.rounds} rounds; {describe()}")
+        networks = encoders(path, options.precisions)
+        allennlp = AllenNLP(options.allennlp, path) if options.allennlp else None
+        bilm_tf = _bilm_tf(options, path) if options.bilm_tf else None
 
     def sample(rows: int) -> Batches:
         return inputs.batches(text, rows, options.tokens)
 
+    peers: dict[str, Seconds] = {}
+    if allennlp is not None:
+        peers["AllenNLP"] = lambda sample: allennlp_seconds(allennlp, sample)
+        for precision, network in networks.items():
+            worst = furthest(network, allennlp, sample(8))
+            print(f"largest difference to AllenNLP, {precision}: {worst:.2g}")
+    if bilm_tf is not None:
+        peers["bilm-tf"] = lambda sample: bilm_tf.seconds(sample.batches)
+        for precision, network in networks.items():
+            worst = furthest_from_bilm_tf(network, bilm_tf, sample(8).batches[0])
+            print(f"largest difference to bilm-tf, {precision}: {worst:.2g}")
+    _print_table(peers, networks, sample, options)
+    if bilm_tf is not None:
+        bilm_tf.close()
+    return 0
+
+
+def _bilm_tf(options: argparse.Namespace, path: Path) -> BilmTf:
+    """Start bilm-tf, and wait until it has read the checkpoint, which may be a temporary one."""
+    files = next(path.glob("*options.json")), weights_file(path)
+    peer = BilmTf(options.bilm_tf, options.bilm_tf_python, *files)
+    peer.embed([["a"]])
+    return peer
+
+
+def _print_table(
+    peers: dict[str, Seconds],
+    networks: dict[str, Encoder],
+    sample: Callable[[int], Batches],
+    options: argparse.Namespace,
+) -> None:
     for network in networks.values():
         network.embed(sample(1).batches[0])  # what is made at first use
-    allennlp.embed(sample(1).batches[0])
-    for precision, network in networks.items():
-        worst = furthest(network, allennlp, sample(8))
-        print(f"largest difference to AllenNLP, {precision}: {worst:.2g}")
-    bulk = best_rows(allennlp, [sample(rows) for rows in options.bulk])
-    found = ", ".join(f"{rate:,.0f} with {rows}" for rows, rate in bulk.items())
-    print(f"AllenNLP in bulk, tokens/s by sentences at once: {found}\n")
+    best: dict[str, Batches] = {}
+    for name, seconds in peers.items():
+        seconds(sample(1))
+        rates = {rows: sample(rows).tokens / seconds(sample(rows)) for rows in options.bulk}
+        if rates:
+            best[name] = sample(max(rates, key=rates.__getitem__))
+            found = ", ".join(f"{rate:,.0f} with {rows}" for rows, rate in rates.items())
+            print(f"{name} in bulk, tokens/s by sentences at once: {found}")
+    allowed = limits()
+    print(f"bare products: {allowed.bandwidth / 1e9:.1f} GB/s, {allowed.rate / 1e9:,.0f} GFLOP/s")
+    names = "".join(f"| {name}, tokens/s " for name in peers)
     print(
-        "| sentences at once | ours | words cached | AllenNLP, tokens/s | ours, tokens/s | ratio |"
+        f"\n| sentences at once | ours | words cached {names}| ours, tokens/s | ratio "
+        f"| roofline, share |\n|--:|---|---|{'--:|' * (len(peers) + 3)}"
     )
-    print("|--:|---|---|--:|--:|--:|")
     for rows in options.rows:
-        compare(allennlp, networks, sample(rows), sample(rows), options.rounds)
-    if bulk:
-        compare(
-            allennlp, networks, sample(next(iter(bulk))), sample(options.our_bulk), options.rounds
-        )
-    return 0
+        same = {name: (seconds, sample(rows)) for name, seconds in peers.items()}
+        compare(same, networks, sample(rows), options.rounds, allowed)
+    if best:
+        own = {name: (seconds, best[name]) for name, seconds in peers.items()}
+        compare(own, networks, sample(options.our_bulk), options.rounds, allowed)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ PROGRAMS = {
 }
 """The module of each program."""
 LEAST = ["--checkpoint", str(SMALL), "--tokens", "10", "--rounds", "1"]
-ALLENNLP = os.environ.get("ALLENNLP")
+ALLENNLP, BILM_TF, BILM_TF_PYTHON = map(os.environ.get, ("ALLENNLP", "BILM_TF", "BILM_TF_PYTHON"))
 
 
 @pytest.fixture
@@ -130,10 +130,26 @@ def test_the_network_is_timed_on_the_device(text: str) -> None:
 @pytest.mark.skipif(not ALLENNLP, reason="ALLENNLP names no folder with AllenNLP 2.10.1")
 def test_allennlp_gives_the_same_vectors(text: str) -> None:
     assert ALLENNLP
+    compare(text, "--allennlp", ALLENNLP)
+
+
+@pytest.mark.skipif(
+    not (BILM_TF and BILM_TF_PYTHON),
+    reason="BILM_TF and BILM_TF_PYTHON name no source of bilm-tf and no Python with TensorFlow",
+)
+def test_bilm_tf_gives_the_same_vectors(text: str) -> None:
+    assert BILM_TF
+    assert BILM_TF_PYTHON
+    compare(text, "--bilm-tf", BILM_TF, "--bilm-tf-python", BILM_TF_PYTHON)
+
+
+def compare(text: str, *peer: str) -> None:
+    """Check the difference from a peer, and that each way to embed has its row."""
     sizes = ("--rows", "1", "--bulk", "2", "4", "--our-bulk", "4", "--precisions", "float32")
-    lines = run("against_allennlp", text, *LEAST, "--allennlp", ALLENNLP, *sizes).splitlines()
+    lines = run("against_allennlp", text, *LEAST, *peer, *sizes).splitlines()
     assert float(lines[1].rpartition(" ")[2]) < 5e-5
-    assert len([line for line in lines if "| float32 |" in line]) == 4
+    rows = [line for line in lines if "| float32 |" in line]
+    assert len(rows) == 4 and all("%" in row for row in rows)
 
 
 def run(program: str, *arguments: str) -> str:
