@@ -34,6 +34,7 @@ TORCH = {
     "elmo_serve.workers.language",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
+    "elmo_serve.workers.staging",
     "elmo_serve.workers.vectors",
     "elmo_serve.models.opening",
     "elmo_serve.elmo_embedder",

@@ -1,28 +1,37 @@
-"""The network on the pretend device: its errors, and what it costs there.
+"""The network and a worker on the pretend device: their errors, and what they cost there.
 
-    python -m tests.support.placement     prints a JSON object: a `Report` of each case
+    python -m tests.support.placement [worker]    prints a JSON object: a `Report` of each case
 
 A process can name such a device once, for all of its threads; so this is a program and no function
 of the tests.
 """
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+import orjson
 import torch
 from torch import Tensor
 
 from elmo_model import checkpoints
-from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.checkpoints.softmax import StoredSoftmax, WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.text.alphabets import WordVocabulary
+from elmo_serve.output import Output, Scores, Substitutes, Wanted, select
+from elmo_serve.processes.arena import Arena
+from elmo_serve.workers.language import LanguageModel
+from elmo_serve.workers.messages import Batch, Done
+from elmo_serve.workers.model_worker import Runner
 from tests.support.pretend_device import NAME, DeviceTensor, PretendDevice, make
+from tests.support.runner_messages import served
 
 CHARACTERS, WORDS = "allennlp/small", "elmoformanylangs/word_and_char"
 RUNS = (
@@ -47,12 +56,13 @@ class Report:
 
     `waits` are those of an encoder for a batch of several blocks and new words, until all of its
     vectors are computed; `scorer_waits` those of its surprisal. `step_launches` are the launches of
-    one time step of all layers and both directions.
+    one time step of all layers and both directions. For a worker, all are of three batches.
     """
 
     error: str = ""
     difference: float = 0.0
     step_launches: float = 0.0
+    downloads: int = 0
     waits: list[str] = field(default_factory=list)
     blocking_uploads: list[str] = field(default_factory=list)
     scorer_waits: list[str] = field(default_factory=list)
@@ -103,9 +113,7 @@ def report_of(network: str, checkpoint: str, misplaced: str = "") -> Report:
 
 
 def _count(encoder: Encoder, device: PretendDevice, report: Report) -> None:
-    words = WordVocabulary(("<S>", "</S>", "<UNK>", "a"))
-    weight = torch.zeros(4, encoder.config.lstm.projection)
-    scorer = Scorer(encoder, WordSoftmax(weight, torch.zeros(4), words, 4))
+    scorer = Scorer(encoder, _softmax(encoder))
     launches = []
     for tokens in (20, 30):
         encoder.embed([_LONG[:tokens]])
@@ -122,13 +130,82 @@ def _count(encoder: Encoder, device: PretendDevice, report: Report) -> None:
     report.scorer_waits = device.waits
 
 
+def _softmax(encoder: Encoder) -> WordSoftmax:
+    words = WordVocabulary(("<S>", "</S>", "<UNK>", "a"))
+    return WordSoftmax(torch.zeros(4, encoder.config.lstm.projection), torch.zeros(4), words, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A softmax that lies in memory."""
+
+    softmax: WordSoftmax
+    words: int = 4
+    total: int = 4
+
+    def read(self) -> WordSoftmax:
+        return self.softmax
+
+
+def worker_report(wanted: Sequence[Wanted]) -> Report:
+    """Return the report of a worker, of which each sentence of a batch wants one of these."""
+    report, elmo = Report(), checkpoints.load(_GOLDEN / CHARACTERS)
+    expected, _ = _served(Encoder.of(elmo), torch.device("cpu"), wanted)
+    with PretendDevice() as device:
+        encoder = Encoder.of(elmo.to(NAME))
+        device.reset()
+        found, answers = _served(encoder, torch.device(NAME), wanted)
+    report.waits, report.blocking_uploads = device.waits, device.blocking_uploads
+    report.downloads = device.downloads
+    done = [answer for answer in answers if isinstance(answer, Done) and not answer.not_finite]
+    if [answer.batch for answer in done] != [2, 1, 3]:
+        report.error = str(answers)
+    for own, other in zip(found, expected, strict=True):
+        report.difference = max(report.difference, float(np.abs(own - other).max(initial=0.0)))
+    return report
+
+
+def _served(
+    encoder: Encoder, device: torch.device, wanted: Sequence[Wanted]
+) -> tuple[list[Any], list[Any]]:
+    """Run three batches of different words, the second one urgent; return numbers and answers."""
+    arena, batches, found = Arena(), [], list[Any]()
+    for number in (1, 2, 3):
+        sentences = [[f"a{number}", "bank", "a"] * n for n in range(1, len(wanted) + 1)]
+        width = 2 * encoder.config.lstm.projection
+        sizes = [own.size(3 * n, width) for n, own in enumerate(wanted, 1)]
+        ends = np.cumsum(np.ceil(np.array(sizes) / 8) * 8).astype(int).tolist()
+        block = arena.acquire(ends[-1])
+        offsets = (0, *ends[:-1])
+        texts = tuple(orjson.dumps(sentence) for sentence in sentences)
+        batches.append(Batch(number, texts, tuple(wanted), offsets, 9, 9, block, number == 2))
+        for offset, size, own in zip(offsets, sizes, wanted, strict=True):
+            found.append(block.array[offset : offset + size].view(own.dtype))
+    language = LanguageModel(encoder, cast(StoredSoftmax, _Stored(_softmax(encoder))))
+    answers = served(Runner(encoder, device, language=language), *batches)
+    return [own.astype(float) for own in found], answers
+
+
+OUTPUTS = (
+    select("all", 3),
+    select([2, 0], 3, dtype="float16"),
+    select("concat", 3, pooling="mean", normalize=True),
+    Output(weights=(0.5, -1.0, 2.0), gamma=0.5, layer_norm=True),
+    Output(weights=(0.5, 1.0, 2.0), pooling="max", dtype="float16"),
+)
+LANGUAGE = (Scores(), Substitutes((0, 2), 1, "both"), select("top", 3))
+
+
 def main() -> None:
     """Print the report of each case."""
     make()
-    reports = {" ".join(run): report_of(*run) for run in RUNS}
-    for network in ("plain", "float32"):
-        for operation in OPERATIONS:
-            reports[f"{network} {operation}"] = report_of(network, WORDS, operation)
+    if sys.argv[1:] == ["worker"]:
+        reports = {"outputs": worker_report(OUTPUTS), "language": worker_report(LANGUAGE)}
+    else:
+        reports = {" ".join(run): report_of(*run) for run in RUNS}
+        for network in ("plain", "float32"):
+            for operation in OPERATIONS:
+                reports[f"{network} {operation}"] = report_of(network, WORDS, operation)
     print(json.dumps({case: asdict(report) for case, report in reports.items()}))
 
 

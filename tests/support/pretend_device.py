@@ -12,7 +12,7 @@ device is one of the whole process: `make` once, in a process of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 NAME = "pretend"
 _register: Callable[..., None] | None = getattr(
@@ -102,6 +101,9 @@ class DeviceTensor(Tensor):
     def device(self) -> torch.device:  # type: ignore[override]
         return torch.device(NAME, 0)
 
+    def tolist(self) -> Any:
+        return self.on_cpu.tolist()
+
     def __repr__(self) -> str:  # type: ignore[override]
         return f"{NAME}({self.on_cpu!r})"
 
@@ -117,8 +119,9 @@ class DeviceTensor(Tensor):
 class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs operations of this thread, and counts those that a device would run.
 
-    `waits` and `blocking_uploads` name the operation of each. The last tensor that the operation
-    called `misplaced` gets is moved to the CPU, at its first call.
+    `waits` and `blocking_uploads` name the operation of each; `downloads` are copies to the CPU
+    that do not wait. The last tensor that the operation called `misplaced` gets is moved to the
+    CPU, at its first call.
     """
 
     def __init__(self, misplaced: str = "") -> None:
@@ -128,7 +131,7 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def reset(self) -> None:
         """Count from zero."""
-        self.launches, self.uploads = 0, 0
+        self.launches, self.uploads, self.downloads = 0, 0, 0
         self.waits: list[str] = []
         self.blocking_uploads: list[str] = []
 
@@ -140,11 +143,13 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return func.decompose(*args, **kwargs)
         if name == "_to_copy":
             return self._copied(func, args[0], dict(kwargs))
+        if name == "copy_" and isinstance(args[1], DeviceTensor) > isinstance(
+            args[0], DeviceTensor
+        ):
+            return self._fetched(func, *args, **kwargs)
         if name == self._misplaced and len(there := _on_device(args)) > 1:
             self._misplaced = ""
-            leaves, form = tree_flatten(args)
-            leaves = [each.on_cpu if each is there[-1] else each for each in leaves]
-            args = tree_unflatten(leaves, form)
+            args = _mapped(lambda each: each.on_cpu if each is there[-1] else each, args)
         return self._run(func, name, args, kwargs)
 
     def _copied(self, func: Any, source: Tensor, kwargs: dict[str, Any]) -> Tensor:
@@ -161,6 +166,17 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.blocking_uploads += [f"copy of {tuple(source.shape)}"] * blocks
         return DeviceTensor(copy) if goes_there else copy
 
+    def _fetched(
+        self, func: Any, target: Tensor, source: DeviceTensor, non_blocking: bool = False
+    ) -> Tensor:
+        """Copy to a tensor on the CPU."""
+        if non_blocking:
+            self.downloads += 1
+        else:
+            self.waits.append("copy to the CPU")
+        func(target, source.on_cpu)
+        return target
+
     def _run(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         there = _on_device((args, kwargs))
         made_there = _type(kwargs.get("device")) == NAME
@@ -168,17 +184,19 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         others = [
             each
-            for each in tree_flatten((args, kwargs))[0]
+            for each in _leaves((args, kwargs))
             if isinstance(each, Tensor) and not isinstance(each, DeviceTensor) and each.dim()
         ]
-        if there and others:
+        if there and others and name == "index" and args[0] is there[0]:  # numbers from the CPU
+            self.blocking_uploads += [f"index of {tuple(each.shape)}" for each in others]
+        elif there and others:
             raise RuntimeError(f"{func}: tensors on two devices, {NAME}:0 and cpu")
         if name in _WAITS or (name.startswith("index") and _has_mask(args)):
             self.waits.append(name)
         self.launches += name not in _NO_LAUNCHES and not name.startswith("prim::")
         if "device" in kwargs:
             kwargs = {**kwargs, "device": torch.device("cpu")}
-        outputs = func(*tree_map(_values, args), **tree_map(_values, kwargs))
+        outputs = func(*_mapped(_values, args), **_mapped(_values, kwargs))
         known = {id(each.on_cpu): each for each in there}
 
         def wrapped(value: Any) -> Any:
@@ -186,11 +204,28 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return value
             return known[id(value)] if id(value) in known else DeviceTensor(value)
 
-        return tree_map(wrapped, outputs)
+        return _mapped(wrapped, outputs)
 
 
 def _on_device(values: Any) -> list[DeviceTensor]:
-    return [each for each in tree_flatten(values)[0] if isinstance(each, DeviceTensor)]
+    return [each for each in _leaves(values) if isinstance(each, DeviceTensor)]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the values in tuples, lists and dicts; torch's own function for this is slow."""
+    if isinstance(value, tuple | list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)([_mapped(function, each) for each in value])
+    if isinstance(value, dict):
+        return {name: _mapped(function, each) for name, each in value.items()}
+    return function(value)
 
 
 def _values(value: Any) -> Any:

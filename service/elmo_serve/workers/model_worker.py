@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,11 @@ from elmo_serve.processes.channel import Parent
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
+from elmo_serve.workers.staging import Staging
 from elmo_serve.workers.vectors import (
     Control,
     Static,
     Steps,
-    on_host,
     static_vectors,
     vectors_in_steps,
     whole,
@@ -49,6 +51,18 @@ _PART_NUMBERS = 1 << 20  # of vectors that are looked through at once
 
 class DeviceLostError(Exception):
     """This process cannot use its device any more; a new process may be able to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A batch whose vectors are being copied from the device to shared memory.
+
+    `done` is its message without the sentences that are not finite, which `not_finite` has.
+    """
+
+    batch: Batch
+    done: Done
+    not_finite: Future[tuple[int, ...]]
 
 
 class Runner:
@@ -74,7 +88,12 @@ class Runner:
         self.warm_up = warm_up
         self._network = network
         self._device = device
+        self._transfers: deque[Transfer] = deque()  # in the order of their batches
         self._hits, self._misses = network.word_cache.hits, network.word_cache.misses  # reported
+
+    @cached_property
+    def _staging(self) -> Staging:
+        return Staging(self._device)
 
     def serve(self, parent: Parent) -> None:
         """Compute batches in the order of their messages, and urgent ones on top of others.
@@ -86,27 +105,61 @@ class Runner:
         waiting: deque[tuple[Batch, Control]] = deque()
         while True:
             if not waiting:
+                self._send_transfers(parent, wait=not parent.has_message())
                 message = parent.receive()
                 if isinstance(message, Drop):  # of a batch that has ended
                     continue
-                waiting.append((message, Control(parent.has_message)))
+                waiting.append((message, self._control(parent)))
             batch, control = waiting[0]
             for _ in self._answer(batch, parent, control):
-                message = parent.receive()
-                if isinstance(message, Drop):
-                    for each, own in waiting:
-                        if each.id == message.batch:
-                            own.dropped.update(message.sentences)
-                elif message.is_urgent:
-                    whole(self._answer(message, parent, Control()))
-                else:
-                    waiting.append((message, Control(parent.has_message)))
+                self._send_transfers(parent)
+                if parent.has_message():
+                    self._take(parent.receive(), waiting, parent)
             waiting.popleft()
 
+    def _take(
+        self, message: Batch | Drop, waiting: deque[tuple[Batch, Control]], parent: Parent
+    ) -> None:
+        """Handle a message that came while a batch runs."""
+        if isinstance(message, Drop):
+            for batch, control in waiting:
+                if batch.id == message.batch:
+                    control.dropped.update(message.sentences)
+        elif message.is_urgent:
+            whole(self._answer(message, parent, Control()))
+        else:
+            waiting.append((message, self._control(parent)))
+
+    def _control(self, parent: Parent) -> Control:
+        """Return the control of a batch that stops for messages, and for those to be sent."""
+
+        def stop() -> bool:
+            return parent.has_message() or self._has_copied()
+
+        return Control(stop)
+
+    def _has_copied(self) -> bool:
+        return bool(self._transfers) and self._transfers[0].not_finite.done()
+
+    def _send_transfers(self, parent: Parent, *, wait: bool = False) -> None:
+        """Answer the batches whose vectors have been copied, or `wait` for all of them."""
+        while self._has_copied() or (wait and self._transfers):
+            transfer = self._transfers.popleft()
+            try:
+                found = transfer.not_finite.result()
+                message: Message = replace(transfer.done, not_finite=found)
+            except Exception as error:  # of the device, which computes after it was called
+                message = _failure(transfer.batch, error)
+            parent.send(message)
+
     def _answer(self, batch: Batch, parent: Parent, control: Control) -> Steps[None]:
-        """Compute a batch, with stops, and send its result."""
+        """Compute a batch, with stops, and send its result, or begin to copy its vectors."""
         memory = parent.memory(batch.block)
-        parent.send((yield from self._result(batch, memory, control)))
+        result = yield from self._result(batch, memory, control)
+        if isinstance(result, Transfer):
+            self._transfers.append(result)
+        else:
+            parent.send(result)
 
     def _layers_in(self, batch: Batch, memory: Bytes, tokens: int) -> Tensor | None:
         """Return the memory of a batch as its layers, where one sentence asks for all of them.
@@ -118,7 +171,9 @@ class Runner:
             return None
         return torch.from_numpy(view(memory, batch.offsets[0], (count, tokens, width), "float32"))
 
-    def _result(self, batch: Batch, memory: Bytes, control: Control) -> Steps[Message]:
+    def _result(
+        self, batch: Batch, memory: Bytes, control: Control
+    ) -> Steps[Done | Failed | Transfer]:
         """Compute a batch, with stops, and write sentence i to `memory` at `batch.offsets[i]`."""
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
@@ -128,11 +183,14 @@ class Runner:
                 vectors = yield from vectors_in_steps(
                     self._network, sentences, batch.outputs, static, self._language, control
                 )
-                not_finite = _write(batch, vectors, memory, control.dropped)
+                write = partial(_write, batch, memory, control.dropped)
+                if self._device.type == "cpu":
+                    return self._done(batch, write(vectors), _unknown(static))
+                dtypes = [output.dtype for output in batch.outputs]
+                not_finite = self._staging.fetch(vectors, dtypes, write)
+                return Transfer(batch, self._done(batch, (), _unknown(static)), not_finite)
         except Exception as error:  # an exception of the model fails its batch, not the worker
             failed = _failure(batch, error)
-        else:
-            return self._done(batch, not_finite, _unknown(static))
         # Not before: within the block the exception holds the frames, which hold the tensors.
         if failed.memory:
             release_memory(self._device)
@@ -168,10 +226,13 @@ def _is_finite(target: NDArray[Any]) -> bool:
 
 
 def _write(
-    batch: Batch, vectors: Sequence[Tensor], memory: Bytes, dropped: Collection[int]
+    batch: Batch,
+    memory: Bytes,
+    dropped: Collection[int],
+    vectors: Sequence[Tensor],
+    all_finite: bool = False,
 ) -> tuple[int, ...]:
-    """Write the vectors of a batch; return the sentences whose vectors are not finite."""
-    vectors = on_host(vectors, [output.dtype for output in batch.outputs])
+    """Write the vectors of a batch, on the CPU; return the sentences that are not finite."""
     not_finite = []
     for index, (own, offset, wanted) in enumerate(
         zip(vectors, batch.offsets, batch.outputs, strict=True)
@@ -181,7 +242,7 @@ def _write(
         target = view(memory, offset, tuple(own.shape), wanted.dtype)
         if own.data_ptr() != target.ctypes.data:  # it was not written there at once
             torch.from_numpy(target).copy_(own)
-        if not _is_finite(target):
+        if not (all_finite or _is_finite(target)):
             not_finite.append(index)
     return tuple(not_finite)
 

@@ -1,4 +1,4 @@
-"""The vectors that each sentence of a batch asks for: layers or mixes, pooled, on the host."""
+"""The vectors that each sentence of a batch asks for: layers or mixes, pooled."""
 
 from __future__ import annotations
 
@@ -161,28 +161,12 @@ def select(
                 own = _stacked(own, output.layers) if output.stacked else own[output.layers[0]]
         own = own[..., representations.inside, :]
         if static is not None and (behind := static[index]) is not None:
-            own = torch.cat((own, behind.vectors.to(own.device, own.dtype)), dim=-1)
+            added = behind.vectors.to(own.device, own.dtype, non_blocking=True)
+            own = torch.cat((own, added), dim=-1)
         own = _pool(own, output.pooling)
         # A vector of zeros stays as it is.
         vectors.append(functional.normalize(own, dim=-1) if output.normalize else own)
     return vectors
-
-
-def on_host(vectors: Sequence[Tensor], dtypes: Sequence[str]) -> list[Tensor]:
-    """Return vectors on the CPU: those of one dtype are cast on the device and copied at once.
-
-    Vectors that are on the CPU already are returned unchanged.
-    """
-    if not vectors or vectors[0].device.type == "cpu":
-        return list(vectors)
-    host: list[Tensor] = [torch.empty(0)] * len(vectors)
-    for dtype in set(dtypes):
-        members = [index for index, own in enumerate(dtypes) if own == dtype]
-        flat = torch.cat([vectors[i].reshape(-1).to(getattr(torch, dtype)) for i in members]).cpu()
-        parts = torch.split(flat, [vectors[i].numel() for i in members])
-        for index, part in zip(members, parts, strict=True):
-            host[index] = part.view(vectors[index].shape)
-    return host
 
 
 def _mixtures(
@@ -203,8 +187,9 @@ def _mixtures(
     lengths = [representations.lengths[i] for i in wanted]
     scalars = torch.tensor([output.weights for output in wanted.values()], dtype=torch.float64)
     gammas = torch.tensor([output.gamma for output in wanted.values()], dtype=torch.float64)
-    rows = (torch.softmax(scalars, 1) * gammas[:, None]).to(layers.device, layers.dtype)
-    rows = rows.repeat_interleave(torch.tensor(lengths, device=layers.device), 0)
+    rows = (torch.softmax(scalars, 1) * gammas[:, None]).to(layers.dtype)
+    rows = rows.repeat_interleave(torch.tensor(lengths), 0)  # here: a device would be waited for
+    rows = rows.to(layers.device, non_blocking=True)
     mixed = torch.empty_like(layers[0])
     parts = (torch.split(each, _MIXED_TOKENS, dim=-2) for each in (layers, rows, mixed))
     for part, weights, target in zip(*parts, strict=True):
@@ -216,7 +201,7 @@ def _stacked(layers: Tensor, numbers: tuple[int, ...]) -> Tensor:
     """Map all layers (L + 1, n, 2P) to those of these numbers, without a copy if these are all."""
     if numbers == tuple(range(len(layers))):
         return layers
-    return layers[list(numbers)]
+    return torch.stack([layers[number] for number in numbers])
 
 
 def _pool(vectors: Tensor, pooling: str) -> Tensor:

@@ -17,7 +17,7 @@ from elmo_model.network.scalar_mix import layer_norm
 from elmo_model.network.state import Representations
 from elmo_serve.output import Output, Pooling
 from elmo_serve.output import select as named
-from elmo_serve.workers.vectors import on_host, select, vectors_of
+from elmo_serve.workers.vectors import select, vectors_of
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
 
@@ -166,10 +166,3 @@ def test_normalized_vectors_have_length_1_after_pooling(
     torch.testing.assert_close(after, before / before.norm(dim=-1, keepdim=True))
     assert empty.shape == unit.shape(0, 8)
     assert not empty.any()  # a pooled empty sentence stays zeros
-
-
-def test_vectors_on_the_cpu_are_not_copied() -> None:
-    vectors = [torch.ones(2, 3), torch.zeros(0, 3)]
-    for found, own in zip(on_host(vectors, ["float16", "float32"]), vectors, strict=True):
-        assert found is own
-    assert on_host([], []) == []
