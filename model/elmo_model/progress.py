@@ -1,4 +1,4 @@
-"""The progress of a long computation: a bar on a terminal, and the lines of a training run."""
+"""The progress of a long computation: a bar on a terminal, or a line now and then."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ from elmo_model.steps import OnStep
 
 _RATE_SECONDS = 120
 """Time over which a rate is measured: more is steadier, less follows a change sooner."""
-_LINE_SECONDS = 30.0
+LINE_SECONDS = 30.0
 """Time between two lines where no terminal shows a bar."""
 
 
@@ -45,7 +45,7 @@ def steps(
 
         def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
             nonlocal told
-            if lines and not is_shown and clock() - told >= _LINE_SECONDS:
+            if lines and not is_shown and clock() - told >= LINE_SECONDS:
                 of_all = f": {done:,} of {total:,} {unit}" if total else ""
                 console.print(name + of_all, markup=False, highlight=False)
                 told = clock()
@@ -88,39 +88,6 @@ class _Time(ProgressColumn):
 def output() -> Console:
     """Return a console on standard output; nothing that happens to its reader raises."""
     return Console(file=cast(TextIO, _Unbreakable(sys.stdout)), highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def display(title: str, total: int, done: int, *, shown: bool) -> Iterator["Display"]:
-    """Show `done` of `total` steps and later progress; with `shown` false nothing is printed."""
-    console = output() if shown else Console(quiet=True)
-    with steps(console, lines=False) as on_step:
-        yield Display(console, on_step, title, total, done)
-
-
-class Display:
-    """Shows how far a run is."""
-
-    def __init__(
-        self, console: Console, on_step: OnStep, title: str, steps: int, step: int
-    ) -> None:
-        self._console, self._on_step, self._title, self._steps = console, on_step, title, steps
-        self._reported = float("-inf")
-        self.advance(step)
-
-    def advance(self, step: int) -> None:
-        """Show that `step` steps are done."""
-        self._step = step
-        self._on_step(self._title, step, self._steps, "steps")
-
-    def is_due(self) -> bool:
-        """Tell whether the last report is so old that another is worth its cost."""
-        return time.monotonic() - self._reported >= _LINE_SECONDS
-
-    def report(self, text: str) -> None:
-        """Show the latest figures, in one line."""
-        self._reported = time.monotonic()
-        self._console.print(f"{self._step:,}/{self._steps:,}  {text}", markup=False)
 
 
 class _Unbreakable:

@@ -70,9 +70,3 @@ def test_the_clips_bite_in_these_shapes(tmp_path: Path) -> None:
     _, state = load(tight)(SENTENCES)
     assert state.c.abs().max() == 0.25
     assert state.h.abs().max() == 0.125
-
-
-def test_without_projection_the_projection_clip_does_not_apply(tmp_path: Path) -> None:
-    bare = write_pair(tmp_path / "model", seed=7, cell=4, projection=4, projection_clip=0.01)
-    _, state = load(bare)(SENTENCES)
-    assert state.h.abs().max() > 0.01

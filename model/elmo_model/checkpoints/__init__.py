@@ -106,11 +106,6 @@ def _form(place: Path) -> Format:
             f"{place}: is a run of `elmo train` without a {native.RUN_FILE}, which is written when "
             f"the training ends"
         )
-    if found := sorted(each.name for each in place.glob("*.safetensors")):
-        raise CheckpointError(
-            f"{place}: holds {', '.join(found[:5])}, expected {native.RUN_FILE}: name the file "
-            "itself"
-        )
     raise CheckpointError(
         f"{place}: is of no known format, expected a .safetensors file of elmo-serve, options.json "
         f"and weights.hdf5 in a folder or zip, or another of {', '.join(FORMATS)}"

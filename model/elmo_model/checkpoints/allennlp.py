@@ -136,7 +136,7 @@ def network_of(
         assert config.char_cnn is not None, "options with characters"
         alphabet = Utf8Alphabet(config.char_cnn.max_characters)
     else:
-        alphabet = vocabulary_file.of_table(source, arrays)
+        alphabet = vocabulary_file.read(source)
         config = options.config_of(described, arrays.shapes, alphabet.word_count)
     stored, origin = layout.entries(config), described.label
     tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=[layout.WORDS])

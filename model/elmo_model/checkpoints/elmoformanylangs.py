@@ -87,7 +87,7 @@ def read(path: Path) -> Checkpoint:
     files = _file(source, _EMBEDDER), _file(source, _ENCODER)
     settings, label, notes = _settings(source)
     embedder, encoder = (read_state(source, file) for file in files)
-    config, alphabet = _described(source, settings, label, embedder)
+    config, alphabet = _described(source, settings, label)
     tensors = _decode(
         config,
         alphabet,
@@ -142,9 +142,9 @@ def _object(source: Source, file: str) -> dict[str, Any]:
 
 
 def _described(
-    source: Source, settings: Mapping[str, Any], label: str, embedder: Mapping[str, Tensor]
+    source: Source, settings: Mapping[str, Any], label: str
 ) -> tuple[ElmoConfig, Lexicon]:
-    """Return configuration and alphabet; dictionaries and tables must agree in size."""
+    """Return configuration and alphabet; the dictionaries give the rows of the tables."""
     options = OptionsFile(label, settings)
     encoder = options.section("encoder", _Encoder)
     embedding = options.section("token_embedder", _TokenEmbedder)
@@ -172,22 +172,7 @@ def _described(
     except AlphabetError as error:
         place = f"{source.path}: char.dic or word.dic" if characters or words else label
         raise CheckpointError(f"{place}: {error}") from error
-    _check_rows(source, alphabet, embedder)
     return config, alphabet
-
-
-def _check_rows(source: Source, alphabet: Lexicon, embedder: Mapping[str, Tensor]) -> None:
-    """Raise CheckpointError if a table has other rows than its dictionary has ids."""
-    pickle = source.label(_file(source, _EMBEDDER))
-    for dictionary, rows, name in (
-        ("char.dic", alphabet.size, "char_emb_layer.embedding.weight"),
-        ("word.dic", alphabet.word_count, "word_emb_layer.embedding.weight"),
-    ):
-        if rows and name in embedder and embedder[name].shape[0] != rows:
-            raise CheckpointError(
-                f"{pickle}: {name} has {embedder[name].shape[0]:,} rows, expected {rows:,} by the "
-                f"greatest id in {source.label(_file(source, dictionary))}"
-            )
 
 
 class _Encoder(BaseModel):

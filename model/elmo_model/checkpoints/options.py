@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS, Arrays
@@ -71,10 +71,6 @@ def config_of(
     then ignored. Raises CheckpointError for missing, wrong or contradictory options.
     """
     lstm = options.section("lstm", _Lstm)
-    if "n_layers" not in lstm.model_fields_set and any("/Cell1/" in name for name in names):
-        raise CheckpointError(
-            f"{options.label}: lstm.n_layers is missing, which means 1, and the weights hold more"
-        )
     char_cnn = None
     try:
         if words is None:
@@ -203,16 +199,6 @@ class _CharCNN(BaseModel):
     # bilm-tf writes 261 when it trains and demands 262 for inference; the network is the same.
     n_characters: Literal[261, 262] | None = None
     n_highway: Count | None = None
-
-    @model_validator(mode="after")
-    def _filters_fit(self) -> "_CharCNN":
-        widest = max(width for width, _ in self.filters)
-        if widest > self.max_characters_per_token:
-            raise ValueError(
-                f"char_cnn.max_characters_per_token is {self.max_characters_per_token}, expected "
-                f"at least {widest}, the widest of char_cnn.filters"
-            )
-        return self
 
 
 def _char_cnn(options: _CharCNN, names: Collection[str], projection: int) -> CharCNNConfig:

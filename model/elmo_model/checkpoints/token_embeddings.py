@@ -33,7 +33,7 @@ def read(path: Path) -> Checkpoint:
     source = pair.source
     described, origin = options.read(source, pair.options), pair.options_label
     with hdf5.datasets(source, file) as table, hdf5.datasets(source, pair.weights) as weights:
-        vocabulary = vocabulary_file.of_table(source, table)
+        vocabulary = vocabulary_file.read(source)
         config = options.config_of(described, weights.shapes, vocabulary.word_count)
         stored = list(layout.entries(config))
         of_table = [entry for entry in stored if entry.array == layout.WORDS]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.layout import WORDS, Arrays
 from elmo_model.checkpoints.source import Source, bounded, only
 from elmo_model.errors import shown
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
@@ -37,25 +36,16 @@ def has_one(source: Source) -> bool:
         return False
 
 
-def read(source: Source, file: str) -> WordVocabulary:
-    """Read a vocabulary. Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`."""
+def read(source: Source) -> WordVocabulary:
+    """Read the vocabulary that `find` finds.
+
+    Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`.
+    """
+    file = find(source)
     try:
         return WordVocabulary(tuple(words_of(source, file)))
     except AlphabetError as error:
         raise CheckpointError(f"{source.label(file)}: {error}") from error
-
-
-def of_table(source: Source, table: Arrays) -> WordVocabulary:
-    """Read the vocabulary of the table of words; CheckpointError if the rows are not as many."""
-    file = find(source)
-    vocabulary, label = read(source, file), source.label(file)
-    rows = table.sizes(WORDS, 2)[0]
-    if rows != vocabulary.word_count:
-        raise CheckpointError(
-            f"{table.label}: {WORDS} has {rows:,} rows, expected {vocabulary.word_count:,}, one "
-            f"for each word in {label}"
-        )
-    return vocabulary
 
 
 def words_of(source: Source, file: str) -> list[str]:

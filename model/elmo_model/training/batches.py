@@ -188,10 +188,6 @@ class Batches:
     ) -> None:
         """Read a corpus as a recipe says; `share` is the number of this process, and of all."""
         process, processes = share
-        if recipe.rows % processes:
-            raise ValueError(
-                f"rows are {recipe.rows}, expected a multiple of the {processes} processes"
-            )
         self._characters, self._recipe = characters, recipe
         self._first = recipe.rows // processes * process
         self._last = self._first + recipe.rows // processes

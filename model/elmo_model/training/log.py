@@ -2,16 +2,19 @@
 
 import json
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from elmo_model.files.atomic import write_bytes
 from elmo_model.inference.stability import BAR
-from elmo_model.progress import Display
+from elmo_model.progress import LINE_SECONDS
+from elmo_model.steps import OnStep, ignore
 from elmo_model.training.perplexity import Perplexity
 from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run import Plan
@@ -25,10 +28,21 @@ class RunLog:
     """
 
     def __init__(
-        self, path: Path | None, plan: Plan, display: Display, step: int, seconds: float
+        self,
+        path: Path | None,
+        plan: Plan,
+        step: int,
+        seconds: float,
+        console: Console | None = None,
+        on_step: OnStep = ignore,
     ) -> None:
-        """Continue after `step`, `seconds` of training; lines of later steps are dropped."""
-        self._path, self._plan, self._display = path, plan, display
+        """Continue after `step`, `seconds` of training; lines of later steps are dropped.
+
+        Figures are printed on `console`; `on_step` shows how many steps are done.
+        """
+        self._path, self._plan = path, plan
+        self._console, self._on_step = console or Console(quiet=True), on_step
+        self._shown = float("-inf")
         if path is not None:
             kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
             write_bytes(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
@@ -43,7 +57,7 @@ class RunLog:
         """Add the losses (2,) and the norm of the gradient of a step, and show that it is done."""
         self._losses.append(losses)
         self._norms.append(norm)
-        self._display.advance(step)
+        self._on_step(self._plan.name, step, self._plan.steps, "steps")
 
     def losses(self) -> Tensor:
         """Return the mean losses (2,) of this process since the last line."""
@@ -78,17 +92,18 @@ class RunLog:
         """Append and show a perplexity, where there is a softmax, and the `moved` of stability."""
         figures = {}
         if found is not None:
-            self._display.report(f"held-out perplexity {found.both:.2f}")
+            self._print(step, f"held-out perplexity {found.both:.2f}")
             figures = {
                 "heldout_perplexity": found.both,
                 "heldout_perplexity_forward": found.forward,
                 "heldout_perplexity_backward": found.backward,
             }
         if moved > BAR:
-            self._display.report(
+            self._print(
+                step,
                 f"Warning: the network amplifies rounding: rounding its weights once moves a value "
                 f"by {moved:.1e}, expected at most {BAR:.0e}; a run in a "
-                "new folder with a larger --recurrent-noise calms it"
+                "new folder with a larger --recurrent-noise calms it",
             )
         tokens = step * self._plan.recipe.tokens_per_step
         self._append({"step": step, "tokens": tokens, **figures, "rounding": moved})
@@ -101,11 +116,15 @@ class RunLog:
 
     def is_due(self) -> bool:
         """Tell whether the last line that was shown is so old that another is worth its cost."""
-        return self._path is not None and self._display.is_due()
+        return self._path is not None and time.monotonic() - self._shown >= LINE_SECONDS
 
     def show(self, line: Mapping[str, Any]) -> None:
         """Show the figures of a line."""
-        self._display.report(log_line(line, self._plan.steps))
+        self._print(line["step"], log_line(line, self._plan.steps))
+
+    def _print(self, step: int, text: str) -> None:
+        self._shown = time.monotonic()
+        self._console.print(f"{step:,}/{self._plan.steps:,}  {text}", markup=False)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -41,13 +41,12 @@ class Optimisers:
             part.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that a continued run needs; one optimiser returns its own state."""
-        states = [part.state_dict() for part in self.parts]
-        return states[0] if len(states) == 1 else {"parts": states}
+        """Return everything that a continued run needs."""
+        return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
-        for part, own in zip(self.parts, state.get("parts", [state]), strict=True):
+        for part, own in zip(self.parts, state["parts"], strict=True):
             part.load_state_dict(own)
 
 

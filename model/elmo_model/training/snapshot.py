@@ -72,12 +72,7 @@ class Snapshot:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file. Raises TrainingError for a damaged file or another format, and OSError."""
-        if _files(path.parent)[:-1]:
-            remedy = "to continue from the snapshot before it, delete this file"
-        else:
-            remedy = (
-                "there is none before it: train in a new folder, --weights takes the model here"
-            )
+        remedy = "delete it: the same command continues from the one before it, if there is one"
         with path.open("rb") as file:
             try:
                 if (member := ZipFile(file).testzip()) is not None:  # torch checks no CRC
@@ -102,7 +97,7 @@ class Snapshot:
             content["step"],
             content["seconds"],
             content["weights"],
-            content.get("average", {}),  # older runs have none
+            content["average"],
             content["optimiser"],
             State(content["h"], content["c"]),
             tuple(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from rich.console import Console
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
@@ -15,7 +16,7 @@ from elmo_model.models.opening import find_softmax
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
-from elmo_model.progress import display
+from elmo_model.progress import output, steps
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
@@ -94,10 +95,11 @@ class Trainer:
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         begun = self._step
-        shown = self._processes.first
-        with display(self._plan.name, self._plan.steps, begun, shown=shown) as shows:
-            path = self._folder.log if shown else None
-            log = RunLog(path, self._plan, shows, begun, self._seconds)
+        is_first = self._processes.first
+        console = output() if is_first else Console(quiet=True)
+        with steps(console, lines=False) as on_step:
+            path = self._folder.log if is_first else None
+            log = RunLog(path, self._plan, begun, self._seconds, console, on_step)
             stopped = self._train(heldout, should_stop, log)
             if self._processes.first:
                 self._folder.export(self._average.model, self._plan, self._vocabulary)

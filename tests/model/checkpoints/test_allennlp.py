@@ -20,8 +20,6 @@ from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import poisoned, read_pair, with_dataset, with_row_zero, write_pair
 
-CELL0 = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
-
 
 def same(one: ElmoNetwork, other: ElmoNetwork) -> bool:
     left, right = one.state_dict(), other.state_dict()
@@ -175,15 +173,6 @@ def test_the_golden_pair_is_written_bit_for_bit(tmp_path: Path) -> None:
     options, written = read_pair(tmp_path)
     assert options == json.loads((golden.SMALL / "options.json").read_text())
     assert all(stored[name].tobytes() == written[name].tobytes() for name in stored)
-
-
-def test_the_forget_bias_is_added_at_run_time_and_never_stored(tmp_path: Path) -> None:
-    folder = write_pair(tmp_path / "model")
-    elmo = load(folder)
-    stored = elmo.get_parameter("bilm.forward_stack.layers.0.bias").detach().numpy()
-    _, weights = read_pair(folder)
-    assert np.array_equal(stored, weights[f"{CELL0}/B"])
-    assert elmo.config.lstm.forget_bias == 1.0
 
 
 def test_writing_replaces_an_older_pair(tmp_path: Path) -> None:

@@ -25,8 +25,6 @@ Damage = Callable[[Path], object]
 
 REFUSED: dict[str, tuple[Damage, str]] = {
     "truncated": (truncated, r"weights\.hdf5: is not a whole HDF5 file: .*truncated"),
-    "head only": (lambda f: truncated(f, 0.001), r"weights\.hdf5: is not a whole HDF5 file"),
-    "empty": (lambda f: truncated(f, 0.0), r"weights\.hdf5: is not a whole HDF5 file"),
     "foreign": (
         lambda f: weights_file(f).write_bytes(b"GIF89a" * 99),
         r"weights\.hdf5: is not a whole HDF5 file",
@@ -35,37 +33,17 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: without_dataset(f, "char_embed"),
         r"weights\.hdf5: char_embed is missing, expected by .*options\.json",
     ),
-    "missing projection": (
-        lambda f: without_dataset(f, "CNN_proj"),
-        r"CNN_proj/W_proj is missing",
-    ),
-    "missing direction": (
-        lambda f: without_dataset(f, "RNN_1"),
-        r"RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0 is missing",
-    ),
     "unexpected dataset": (
         lambda f: with_dataset(f, "colour", np.zeros(3, dtype=np.float32)),
         r"weights\.hdf5: colour is found, but not expected",
-    ),
-    "softmax": (
-        lambda f: with_dataset(f, f"{CELL0}/W_F_DIAG", np.zeros(8, dtype=np.float32)),
-        r"W_F_DIAG is found, but not expected",
     ),
     "wrong shape": (
         lambda f: misshapen(f, f"{CELL0}/B"),
         r"LSTMCell/B has shape \(33,\), expected \(32,\) by .*options\.json",
     ),
-    "wrong rank": (
-        lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros((4, 1), dtype=np.float32)),
-        r"CNN/b_cnn_0 has shape \(4, 1\), expected \(4,\)",
-    ),
     "wrong type": (
         lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros(4, dtype=np.int64)),
         r"CNN/b_cnn_0 is of type int64, expected float32",
-    ),
-    "text": (
-        lambda f: with_dataset(f, "CNN/b_cnn_0", np.array([b"abcd"] * 4)),
-        r"CNN/b_cnn_0 is of type \|S4, expected float32",
     ),
     "more layers": (
         lambda f: change_options(f, "lstm", n_layers=3),
@@ -79,33 +57,9 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: change_options(f, "lstm", n_layers=1),
         r"Cell1/.* is found, but not expected by .*options\.json",
     ),
-    "no number of layers": (
-        lambda f: change_options(f, "lstm", n_layers=...),
-        r"options\.json: lstm\.n_layers is missing, which means 1, and the weights hold more",
-    ),
-    "more highways": (
-        lambda f: change_options(f, "char_cnn", n_highway=2),
-        r"CNN_high_1/W_carry is missing",
-    ),
-    "fewer highways": (
-        lambda f: change_options(f, "char_cnn", n_highway=0),
-        r"CNN_high_0/W_carry is found, but not expected",
-    ),
     "another cell": (
         lambda f: change_options(f, "lstm", dim=16),
         r"LSTMCell/W_0 has shape \(8, 32\), expected \(8, 64\)",
-    ),
-    "another projection": (
-        lambda f: change_options(f, "lstm", projection_dim=5),
-        r"CNN_proj/W_proj has shape \(16, 4\), expected \(16, 5\)",
-    ),
-    "another embedding": (
-        lambda f: change_options(f, "char_cnn", embedding={"dim": 9}),
-        r"char_embed has shape \(261, 4\), expected \(261, 9\)",
-    ),
-    "another filter": (
-        lambda f: change_options(f, "char_cnn", filters=[[1, 4], [2, 4], [4, 8]]),
-        r"W_cnn_2 has shape \(1, 3, 4, 8\), expected \(1, 4, 4, 8\)",
     ),
     "not text": (lambda f: (f / "options.json").write_bytes(b"\xff\xfe\0"), r"is not JSON"),
     "deep JSON": (lambda f: (f / "options.json").write_text("[" * 99_999), r"is not JSON"),

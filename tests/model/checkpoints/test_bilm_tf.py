@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints import CheckpointError, allennlp, load, save
+from elmo_model.checkpoints import CheckpointError, load
 from tests.support import golden
 from tests.support.checkpoints import change_options, write_pair
 from tests.support.tensor_bundle import Array, variables, write_bundle
 
 HOME = golden.GOLDEN / "tensorflow"
-SENTENCES = [["The", "cat"], [], ["naïve", "x" * 40]]
 
 
 def checkpoint(folder: Path, pair: Path, **options: int) -> Path:
@@ -100,14 +99,6 @@ def test_a_word_input_checkpoint_reads_its_vocabulary(tmp_path: Path) -> None:
     assert torch.equal(layers[0], expected)
 
 
-def test_both_written_formats_keep_every_bit(tmp_path: Path) -> None:
-    elmo = load(HOME / "bilm_tf")
-    save(elmo, tmp_path / "a.safetensors")
-    allennlp.write(elmo, tmp_path / "pair")
-    for place in ("a.safetensors", "pair"):
-        assert load(tmp_path / place).origin.revision == elmo.origin.revision
-
-
 Damage = Callable[[Path], object]
 
 
@@ -139,7 +130,6 @@ DATA, INDEX = "model.ckpt-7.data-00000-of-00001", "model.ckpt-7.index"
 BIAS = "lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bias"
 REFUSED: dict[str, tuple[Damage, str]] = {
     "snappy": (written(compression=1), "a block is compressed by snappy, expected no compression"),
-    "other": (written(compression=9), "a block is compressed by number 9, expected no"),
     "big-endian": (written(big_endian=True), r"\.index: is big-endian, expected little-endian"),
     "sliced": (written(sliced=BIAS), "bias is cut into slices, expected one piece"),
     "no data": (
@@ -152,10 +142,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "data": (flipped(DATA, 40), r"data-00000-of-00001: lm/.* has another checksum than expected"),
     "index": (flipped(INDEX, 30), "not a whole index of TensorFlow: a block has another checksum"),
-    "short index": (
-        lambda f: (f / INDEX).write_bytes((f / INDEX).read_bytes()[-200:]),
-        "is not a whole index of TensorFlow: a block",
-    ),
     "no index": (
         lambda f: (f / INDEX).write_bytes(b"index"),
         "is not a whole index of TensorFlow: it does not end as a table does",
@@ -171,10 +157,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "type": (
         rewritten(BIAS, lambda bias: bias.astype(np.float64)),
         "bias is of type float64, expected float32",
-    ),
-    "layers": (
-        lambda f: change_options(f, "lstm", n_layers=1),
-        r"Cell1/LSTMCell/B is found, but not expected by",
     ),
     "no options": (lambda f: (f / "options.json").unlink(), r"holds no options\.json"),
 }

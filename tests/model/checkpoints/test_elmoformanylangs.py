@@ -15,7 +15,6 @@ from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError, allennlp, elmoformanylangs, load, save
 from elmo_model.checkpoints.source import in_folder
-from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Lexicon
 from tests.support import golden
 
@@ -62,12 +61,6 @@ def test_vectors_equal_those_of_a_fresh_embedder(variant: str) -> None:
     elmo = load(HOME / variant)
     for number, layers in enumerate(elmo.embed(sentences())):
         assert_near(layers, answer(variant, f"first_call_s{number}_all"))
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_default_output_is_the_plain_average(variant: str) -> None:
-    layers = load(HOME / variant).embed(sentences())[3]
-    assert_near(layers.mean(0), answer(variant, "first_call_s3_avg"))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -179,7 +172,7 @@ def test_config_path_never_leaves_the_folder(folder: Path) -> None:
     for path in ("../other.json", str(folder.parent / "other.json")):
         set_config(folder, config_path=path)
         # The released settings are assumed, and this model has other sizes.
-        with pytest.raises(CheckpointError, match=r"expected \d+ by the|by the released settings"):
+        with pytest.raises(CheckpointError, match="by the released settings"):
             load(folder)
 
 
@@ -189,7 +182,7 @@ def test_the_released_settings_are_assumed_with_a_note(folder: Path) -> None:
     set_config(folder, config_path="/somewhere/cnn_50_100_512_4096_sample.json")
     source = in_folder(folder)
     settings, label, (note,) = elmoformanylangs._settings(source)
-    config, _ = elmoformanylangs._described(source, settings, label, {})
+    config, _ = elmoformanylangs._described(source, settings, label)
     assert config.lstm.cell == 4096 and config.lstm.projection == 512
     assert config.char_cnn and config.char_cnn.width == 2048
     assert "the settings of the released models were assumed" in note
@@ -299,20 +292,12 @@ def pickled(path: Path) -> dict[str, Tensor]:
 
 REFUSED: dict[str, tuple[Damage, str]] = {
     "no dictionary": (lambda f: (f / "word.dic").unlink(), r"holds no word\.dic, expected one"),
-    "no config": (lambda f: (f / "config.json").unlink(), r"holds no config\.json"),
     "config": (lambda f: (f / "config.json").write_text("["), r"config\.json: is not JSON"),
-    "config list": (lambda f: (f / "config.json").write_text("[]"), "holds a list, expected an"),
     "no path": (lambda f: set_config(f, config_path=None), "config_path is null, expected"),
     "encoder": (settings("encoder", name="lstm"), r"encoder\.name is 'lstm', expected 'elmo'"),
     "embedder": (settings("token_embedder", name="lstm"), r"token_embedder\.name is 'lstm'"),
-    "layers": (settings("encoder", n_layers=3), r"layer_2\.input_linearity\.weight is missing"),
-    "fewer layers": (settings("encoder", n_layers=1), r"layer_1\..* is found, but not expected"),
     "cell": (settings("encoder", dim=13), r"has shape \(48, 8\), expected \(52, 8\) by .*cnn_tiny"),
     "clip": (settings("encoder", cell_clip=-1), r"encoder\.cell_clip is -1, expected a number"),
-    "dim": (
-        settings("encoder", dim="12"),
-        r"cnn_tiny\.json: encoder\.dim is '12', expected",
-    ),
     "no dims": (
         settings("token_embedder", word_dim=0, char_dim=0),
         "alphabet has neither characters nor words",
@@ -320,15 +305,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "activation": (
         settings("token_embedder", activation="gelu"),
         "'gelu', expected 'relu' or",
-    ),
-    "filters": (settings("token_embedder", filters=[1]), r"filters is \[1\], expected pairs of"),
-    "limit": (
-        settings("token_embedder", max_characters_per_token=2),
-        "max_characters_per_token is 2",
-    ),
-    "of another model": (
-        lambda f: (f / "word.dic").write_text("<oov>\t0\n<bos>\t1\n<eos>\t2\n<pad>\t3\n"),
-        r"word_emb_layer\.embedding\.weight has 12 rows, expected 4 by the greatest id in .*word",
     ),
     "dictionary": (
         lambda f: (f / "char.dic").write_text("a b\n"),
@@ -344,6 +320,10 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "missing": (
         tensor("encoder.pkl", "forward_layer_0.state_linearity.bias", None),
         r"encoder\.pkl: forward_layer_0\.state_linearity\.bias is missing",
+    ),
+    "sparse": (
+        tensor("token_embedder.pkl", "projection.bias", torch.zeros(8).to_sparse()),
+        "expected strided floats",
     ),
     "unexpected": (tensor("encoder.pkl", "colour", torch.ones(1)), "colour is found, but not"),
     "type": (
@@ -367,20 +347,3 @@ def test_a_damaged_model_is_refused_in_one_line(folder: Path, damage: Damage, me
     with pytest.raises(CheckpointError, match=message) as refusal:
         load(folder)
     assert "\n" not in str(refusal.value) and str(folder) in str(refusal.value)
-
-
-@pytest.mark.parametrize("missing", ["encoder.pkl", "token_embedder.pkl"])
-def test_a_half_copied_model_names_the_missing_file(folder: Path, missing: str) -> None:
-    (folder / missing).unlink()
-
-    with pytest.raises(CheckpointError, match=f"holds no {missing}, expected one"):
-        load(folder)
-
-
-def test_gradients_reach_words_and_characters(folder: Path) -> None:
-    elmo: ElmoNetwork = load(folder)
-    representations, _ = elmo([["hello"]])
-    torch.autograd.backward(representations.layers.sum())
-    for name in ("token_embedder.words", "token_embedder.char_cnn.characters"):
-        gradient = elmo.get_parameter(name).grad
-        assert gradient is not None and gradient.abs().sum() > 0

@@ -9,26 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.checkpoints import FORMATS, CheckpointError, load, load_pair, native, read
+from elmo_model.checkpoints import CheckpointError, load, load_pair, native, read
+from elmo_model.checkpoints.checkpoint import tensors_of
 from tests.support import golden
 from tests.support.checkpoints import write_pair
 from tests.support.folders import closed
 
 GOLDEN = golden.GOLDEN
-CONTAINED = [  # the second format would also recognise a checkpoint of the first
-    ("native", "allennlp"),
-    ("token-embeddings", "allennlp"),
-    ("bilm-tf", "allennlp"),
-    ("tf-hub", "allennlp-archive"),
-    ("allennlp-archive", "allennlp"),
-]
-
-
-@pytest.mark.parametrize(("specific", "general"), CONTAINED)
-def test_a_specific_format_comes_before_a_general_one(specific: str, general: str) -> None:
-    names = list(FORMATS)
-
-    assert names.index(specific) < names.index(general)
 
 
 def test_a_folder_with_a_pair_and_a_native_file_is_native(tmp_path: Path) -> None:
@@ -70,19 +57,6 @@ def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
         load(tmp_path / "nowhere")
 
 
-def test_a_folder_of_native_files_says_to_name_the_file(tmp_path: Path) -> None:
-    for name in ("b", "a"):
-        (tmp_path / f"{name}.safetensors").touch()
-
-    with pytest.raises(CheckpointError) as caught:
-        load(tmp_path)
-
-    assert str(caught.value) == (
-        f"{tmp_path}: holds a.safetensors, b.safetensors, expected model.safetensors: name the "
-        "file itself"
-    )
-
-
 def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "model.safetensors"):
         with (
@@ -90,6 +64,17 @@ def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
             pytest.raises(CheckpointError, match=f"^{path}: cannot be read: Permission denied$"),
         ):
             load(path)
+
+
+def test_a_built_network_shares_the_tensors(tmp_path: Path) -> None:
+    checkpoint = read(write_pair(tmp_path / "pair"))
+
+    elmo = checkpoint.build()
+
+    for name, tensor in elmo.state_dict().items():
+        assert tensor.data_ptr() == checkpoint.tensors[name].data_ptr()
+        assert tensor.shape == tensors_of(checkpoint.config, checkpoint.alphabet)[name].shape
+    assert not elmo.training
 
 
 def test_two_files_anywhere_are_a_pair(tmp_path: Path) -> None:
@@ -115,15 +100,6 @@ def test_a_missing_file_of_two_is_named(tmp_path: Path, missing: str) -> None:
     (pair / missing).unlink()
 
     with pytest.raises(CheckpointError, match=f"^{pair / missing}: does not exist, expected a"):
-        load_pair(pair / "options.json", pair / "weights.hdf5")
-
-
-@pytest.mark.parametrize("damaged", ["options.json", "weights.hdf5"])
-def test_a_damaged_file_of_two_is_named(tmp_path: Path, damaged: str) -> None:
-    pair = write_pair(tmp_path / "pair")
-    (pair / damaged).write_bytes(b"damaged")
-
-    with pytest.raises(CheckpointError, match=f"^{pair / damaged}: is not "):
         load_pair(pair / "options.json", pair / "weights.hdf5")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.checkpoints.options import config_of, options_of, parse
+from elmo_model.checkpoints.options import config_of, parse
 
 LSTM = {"dim": 8, "projection_dim": 4, "n_layers": 2, "cell_clip": 3, "proj_clip": None}
 CHARACTERS = {
@@ -25,61 +25,28 @@ def text(lstm: dict[str, Any] | None = None, char_cnn: dict[str, Any] | None = N
     ).encode()
 
 
-def test_a_configuration_survives_writing_and_reading() -> None:
-    config = config_of(parse("label", text({"use_skip_connections": True})), ())
-
-    again = config_of(parse("label", json.dumps(options_of(config)).encode()), ())
-
-    assert again == config
-    assert config.lstm.cell_clip == 3 and config.lstm.projection_clip is None
-    assert config.lstm.skip and config.lstm.forget_bias == 1
-
-
-@pytest.mark.parametrize("value", [261, 262, None])
-def test_characters_are_counted_with_and_without_row_zero(value: int | None) -> None:
-    config = config_of(parse("label", text(char_cnn={"n_characters": value})), ())
-
-    assert config.char_cnn is not None and config.char_cnn.characters == 262
-
-
 @pytest.mark.parametrize("clip", [0, None])
 def test_a_clip_of_zero_is_none(clip: int | None) -> None:
     assert config_of(parse("label", text({"cell_clip": clip})), ()).lstm.cell_clip is None
 
 
-def test_names_of_arrays_decide_on_projections_between_equal_sizes() -> None:
-    options = parse("label", text({"dim": 12, "projection_dim": 12}))
-
-    without = config_of(options, ())
-    stored = config_of(options, ["CNN_proj/W_proj", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"])
-
-    assert without.char_cnn is not None and stored.char_cnn is not None
-    assert (without.char_cnn.projection, without.lstm.projected) == (False, False)
-    assert (stored.char_cnn.projection, stored.lstm.projected) == (True, True)
-
-
 WRONG: list[tuple[bytes, str]] = [
     (b"{", "label: is not JSON"),
-    (b"[]", "label: holds a list, expected an object"),
     (b"{}", "label: lstm is missing, expected an object"),
     (b'{"lstm": null}', "label: lstm is missing, expected an object"),
     (b'{"lstm": 3}', "label: lstm is 3, expected an object"),
     (text({"dim": 0}), r"lstm\.dim is 0, expected a whole number from 1"),
     (text({"dim": True}), r"lstm\.dim is true"),
     (text({"dim": None}), r"lstm\.dim is null, expected a whole"),
-    (text({"dim": 8.5}), r"lstm\.dim is 8\.5, expected a whole"),
-    (text({"dim": -8}), r"lstm\.dim is -8, expected a whole"),
     (text({"dim": "8"}), r"lstm\.dim is '8', expected a whole"),
     (text({"proj_clip": float("nan")}), r"lstm\.proj_clip is nan, expected a number"),
     (text({"cell_clip": -1}), r"lstm\.cell_clip is -1, expected a number of at least 0, or null"),
     (text({"use_skip_connections": 1}), r"use_skip_connections is 1, expected true or false"),
-    (text({"use_skip_connections": "true"}), r"use_skip_connections is 'true', expected true"),
     (text(char_cnn={"filters": []}), r"char_cnn\.filters is \[\], expected pairs of"),
     (text(char_cnn={"filters": [[1, 0]]}), r"char_cnn\.filters is \[\[1, 0\]\]"),
-    (text(char_cnn={"filters": [1, 4]}), r"char_cnn\.filters is \[1, 4\], expected pairs of"),
     (text(char_cnn={"embedding": 16}), r"char_cnn\.embedding is 16, expected an object"),
     (text(char_cnn={"max_characters_per_token": 2}), "max_characters_per_token is 2, expected"),
-    (text(char_cnn={"filters": [[60, 1]]}), "is 50, expected at least 60, the widest of"),
+    (text(char_cnn={"filters": [[60, 1]]}), "a filter 60 characters wide, expected at most .* 50"),
     (text(char_cnn={"activation": "gelu"}), "activation is 'gelu', expected 'relu' or 'tanh'"),
     (text(char_cnn={"n_characters": 260}), "n_characters is 260, expected 261 or 262"),
 ]

@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, load
-from elmo_model.checkpoints.pickles import is_pickle, read, read_matrix, state_of
+from elmo_model.checkpoints.pickles import read, read_matrix, state_of
 from elmo_model.checkpoints.source import in_folder
 
 
@@ -60,18 +59,6 @@ def test_no_refusal_advises_to_load_without_protection(content: bytes) -> None:
     message = str(refusal.value)
     assert "weights_only" not in message and "Weights only" not in message
     assert "\n" not in message and len(message) < 300
-
-
-def test_both_forms_of_torch_files_are_recognised(tmp_path: Path) -> None:
-    for name, is_zip in (("new", True), ("old", False)):
-        torch.save({}, tmp_path / name, _use_new_zipfile_serialization=is_zip)
-        assert is_pickle(tmp_path / name)
-    (tmp_path / "other").write_bytes(b"PK\x03\x04 and no more")
-    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
-        archive.writestr("a", "")
-
-    assert not is_pickle(tmp_path / "other")
-    assert not is_pickle(tmp_path / "zip")
 
 
 def test_only_named_tensors_are_kept() -> None:

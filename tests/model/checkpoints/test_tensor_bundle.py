@@ -3,25 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.tensor_bundle import open_bundle
 from tests.support.checkpoints import write_pair
 from tests.support.tensor_bundle import variables, write_bundle
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-def test_arrays_are_read_from_their_shards(tmp_path: Path, shards: int) -> None:
-    arrays = {f"a{n}": np.random.default_rng(n).random((n, 2)).astype("f4") for n in range(5)}
-    index = write_bundle(tmp_path / "model", arrays, shards=shards)
-
-    with open_bundle(in_folder(tmp_path), index.name) as bundle:
-        assert sorted(bundle.shapes) == sorted(arrays)
-        for name, array in arrays.items():
-            assert bundle.shapes[name] == array.shape
-            np.testing.assert_array_equal(bundle.read(name), array)
 
 
 def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:

@@ -145,14 +145,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: write_vocabulary(f, tuple(w for w in WORDS if w != "<UNK>")),
         r"vocab\.txt: vocabulary lacks <UNK>; expected rows for <S>, </S>, <UNK>",
     ),
-    "no begin": (
-        lambda f: write_vocabulary(f, WORDS[1:]),
-        r"vocab\.txt: vocabulary lacks <S>; expected",
-    ),
-    "no end": (
-        lambda f: write_vocabulary(f, WORDS[::2]),
-        r"vocab\.txt: vocabulary lacks </S>; expected",
-    ),
     "no vocabulary": (
         lambda f: (f / "vocab.txt").unlink(),
         r"holds no vocab\.txt or vocab\.txt\.gz, expected one",
@@ -163,7 +155,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "of another model": (
         lambda f: write_vocabulary(f, (*WORDS, "dog")),
-        r"embedding has 8 rows, expected 9, one for each word in .*vocab\.txt",
+        r"embedding has shape \(8, 4\), expected \(9, 4\)",
     ),
     "latin": (
         lambda f: (f / "vocab.txt").write_bytes(b"<S>\n</S>\n<UNK>\n\xe9\n"),

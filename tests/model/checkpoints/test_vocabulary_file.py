@@ -15,7 +15,7 @@ WORDS = ("<S>", "</S>", "<UNK>", "a\u2028b", "", "naïve")
 def test_a_written_vocabulary_is_read_back(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "vocab.txt").write_text(text_of(WORDS), encoding=encoding)
 
-    assert tuple(read(in_folder(tmp_path), "vocab.txt").words) == WORDS
+    assert tuple(read(in_folder(tmp_path)).words) == WORDS
 
 
 @pytest.mark.parametrize("word", ["a\nb", " a", "a\r", "!!!MAXTERMID"])
@@ -33,13 +33,8 @@ def test_an_exact_name_wins(tmp_path: Path) -> None:
     assert find(in_folder(tmp_path)) == "vocab.txt.gz"
 
 
-def test_no_vocabulary_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"holds no vocab\.txt or .*, expected one"):
-        find(in_folder(tmp_path))
-
-
 def test_a_file_that_is_no_gzip_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt.gz").write_text("plain")
 
     with pytest.raises(CheckpointError, match=r"vocab\.txt\.gz: cannot be read"):
-        read(in_folder(tmp_path), "vocab.txt.gz")
+        read(in_folder(tmp_path))

@@ -102,10 +102,6 @@ def test_a_long_word_is_known_by_a_short_key() -> None:
     assert cache.computed == [[longer, longest, other]]
 
 
-def test_no_words_give_empty_tables() -> None:
-    assert Cache(4).look_up([]) == []
-
-
 def test_clearing_forgets_words_and_keeps_the_counts() -> None:
     cache = Cache(4)
     cache.look_up(["1"])

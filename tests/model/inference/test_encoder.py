@@ -170,23 +170,6 @@ def test_empty_sentences_empty_tokens_and_no_sentences(elmo: ElmoNetwork) -> Non
     assert encoder.config == elmo.config and encoder.origin == elmo.origin
 
 
-def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: ElmoNetwork) -> None:
-    sentences = [[f"w{(row * row + place) % 7}" for place in range(90)] for row in range(15)]
-    for encoder in (Encoder.of(elmo), Encoder.of(elmo, gate_cache_bytes=0)):
-        together = encoder.embed(sentences)  # many blocks of positions that share seven words
-        for row in (0, 7, 14):
-            alone = encoder.embed([sentences[row]])[0]
-            torch.testing.assert_close(together[row], alone, rtol=0, atol=2e-5)
-
-
-def test_sentences_of_all_lengths_share_a_batch(elmo: ElmoNetwork) -> None:
-    words = [f"w{number}" for number in range(40)]
-    sentences = [words[: length % 37] for length in range(0, 300, 19)]
-    together = Encoder.of(elmo).embed(sentences)
-    for sentence, vectors in zip(sentences, together, strict=True):
-        torch.testing.assert_close(vectors, elmo.embed([sentence])[0], rtol=0, atol=1e-4)
-
-
 def test_words_are_counted_once_a_batch(elmo: ElmoNetwork) -> None:
     encoder = Encoder.of(elmo)
     encoder.embed([["a", "rose", "is", "a", "rose"], ["a", "rose"]])
@@ -208,10 +191,6 @@ def test_a_callers_autocast_changes_no_bit_inside_and_afterwards(
     for vectors in (*runs, encoder.embed([*SHORT, ["new"]])[:-1]):
         for one, other in zip(vectors, expected, strict=True):
             assert torch.equal(one, other)
-
-
-def test_vectors_have_no_gradient(elmo: ElmoNetwork) -> None:
-    assert Encoder.of(elmo).embed([["a"]])[0].is_inference()
 
 
 def test_mixes_are_aligned_as_by_the_network(tmp_path: Path) -> None:

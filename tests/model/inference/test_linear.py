@@ -61,12 +61,6 @@ def test_packing_is_used_where_torch_has_it() -> None:
     assert isinstance(linear_of(weights(), "float32"), expected)
 
 
-def test_other_types_stay_plain() -> None:
-    form = linear_of(weights().double(), "float32")
-    assert isinstance(form, TorchLinear)
-    assert form.linear(torch.ones(1, 24, dtype=torch.float64)).dtype == torch.float64
-
-
 def test_8_bits_are_refused_where_they_are_not_exact() -> None:
     with pytest.raises(ValueError, match="exact 8-bit products"):
         linear_of(weights().double(), "int8")
@@ -79,33 +73,12 @@ def test_packing_takes_weights_in_any_memory_order() -> None:
     torch.testing.assert_close(found, inputs @ weight, rtol=0, atol=1e-5)
 
 
-@pytest.mark.skipif(not packs(torch.bfloat16), reason="torch without packed bfloat16")
-def test_only_the_operand_of_a_sum_is_bfloat16() -> None:
-    form, inputs = PackedLinear(drawn(4, 3), torch.bfloat16), drawn(2, 3)
-    addend = form.with_bias(inputs, torch.zeros(4))
-    assert addend.dtype == torch.bfloat16
-    assert form.addmm(addend, inputs).dtype == form.linear(inputs).dtype == torch.float32
-
-
-def test_a_plain_product_copies_no_weights() -> None:
-    weight = drawn(4, 3)
-    assert TorchLinear(weight).weight is weight
-
-
 def test_a_reduced_product_has_16_bit_factors_and_the_type_of_its_addend() -> None:
     form = TorchLinear(drawn(4, 3), torch.float16)
     inputs = drawn(2, 3)
     assert form.linear(inputs).dtype == torch.float32
     assert form.addmm(torch.zeros(2, 4), inputs).dtype == torch.float32
     assert form.with_bias(inputs, torch.zeros(4)).dtype == torch.float32
-
-
-@pytest.mark.skipif(not packs(torch.float16), reason="torch without FBGEMM")
-def test_weights_that_float16_holds_are_not_rounded() -> None:
-    weight, inputs = drawn(40, 24).half().float(), drawn(3, 24)
-    assert isinstance(linear_of(weight, "float16"), HalfWeightLinear)
-    found = HalfWeightLinear(weight).linear(inputs)
-    torch.testing.assert_close(found, inputs @ weight.T, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # by FBGEMM, and by torch
@@ -151,10 +124,6 @@ class WrongSum(TorchLinear):
 class Missing(TorchLinear):
     def __init__(self, weight: Tensor) -> None:
         torch.ops.mkldnn._no_such_operator(weight)
-
-
-def test_the_right_product_is_used() -> None:
-    assert gives_the_product(TorchLinear, 1e-5)
 
 
 @pytest.mark.parametrize("form", [Wrong, WrongSum, Missing])

@@ -74,18 +74,6 @@ def test_outputs_and_state_are_those_of_the_trained_one(
             torch.testing.assert_close(one, other, rtol=0, atol=TOLERANCES[precision])
 
 
-@torch.inference_mode()
-def test_the_trained_layer_and_the_given_state_are_not_changed() -> None:
-    layer = trained()
-    before = [parameter.clone() for parameter in layer.parameters()]
-    h, c = torch.ones(5, 16), torch.ones(5, 32)
-    fast = InferenceLSTM(layer, "float32", ParallelDirections(1))
-    whole(fast.run(torch.randn(sum(SIZES), 16), SIZES, h, c))
-    assert (h == 1).all() and (c == 1).all()
-    for parameter, value in zip(layer.parameters(), before, strict=True):
-        assert torch.equal(parameter, value)
-
-
 @pytest.mark.parametrize("counts", [ANY, IN_STEPS, RowCounts((4, 6)), RowCounts((16,))])
 @pytest.mark.parametrize("block", [1, 8, 20, 100])
 def test_surplus_rows_and_parts_change_nothing(counts: RowCounts, block: int) -> None:
@@ -112,18 +100,6 @@ def test_surplus_rows_and_parts_change_nothing(counts: RowCounts, block: int) ->
     assert rows <= set(counts.counts or sizes)
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
-
-
-def test_no_steps_return_the_state() -> None:
-    h, c = torch.ones(2, 1), torch.zeros(2, 1)
-    packed, after, cells = whole(
-        loop(
-            torch.zeros(0, 1), [], h, c,
-            input_gates=torch.sin, step=lambda g, h, c: (h, c), block=4, counts=IN_STEPS,
-        )
-    )  # fmt: skip
-    assert packed.shape == (0, 1)
-    assert torch.equal(after, h) and torch.equal(cells, c)
 
 
 @pytest.mark.parametrize("skip", [True, False])

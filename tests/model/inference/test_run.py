@@ -193,12 +193,3 @@ def test_vectors_and_state_are_those_of_the_trained_network(
         torch.testing.assert_close(state.c, after.c, rtol=0, atol=2e-5)
         assert torch.equal(found[0, :, :4], given.vectors[given.index])  # layer 0, twice
         assert torch.equal(found[0, :, 4:], given.vectors[given.index])
-
-
-@torch.inference_mode()
-def test_no_sentences_return_the_state() -> None:
-    fast = InferenceBiLM(trained(), "float32", ParallelDirections(1))
-    state = State(torch.ones(2, 3, 8), torch.ones(2, 3, 16))
-    run = BatchRun(fast, words(torch.zeros(0, 4), []), [], state.take(0))
-    assert run.advance()
-    assert run.representations.layers.shape == (3, 0, 8) and run.state.rows == 0

@@ -120,15 +120,6 @@ def test_after_ctrl_c_neither_is_left_running(monkeypatch: pytest.MonkeyPatch) -
     assert ended == [True]
 
 
-def test_many_callers_at_once_get_their_own_results() -> None:
-    directions = ParallelDirections(2)
-    with ThreadPoolExecutor(8) as pool:
-        results = pool.map(
-            lambda number: directions.run(lambda: number, lambda: -number), range(40)
-        )
-        assert list(results) == [(number, -number) for number in range(40)]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     program = """

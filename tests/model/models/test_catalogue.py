@@ -1,4 +1,4 @@
-"""Model names: published addresses, the rule of NLPL, suggestions for misspellings."""
+"""Model names: published addresses, the rule of NLPL."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from elmo_model.models.catalogue import (
     published_models,
     tokenization,
 )
-from elmo_model.models.published import PUBLISHED, File, Published
+from elmo_model.models.published import PUBLISHED, File
 from elmo_model.text.tokenizers import TOKENIZERS
 
 
@@ -39,30 +39,6 @@ def test_the_catalogue_has_the_published_addresses() -> None:
         assert len({*endings}) == len(endings)
 
 
-def test_second_addresses_follow_the_first() -> None:
-    _, weights = urls("original")
-
-    assert weights == (
-        f"{PUBLISHED}/elmo/2x4096_512_2048cnn_2xhighway/"
-        "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5",
-        "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/"
-        "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5",
-        "https://huggingface.co/lysandre/elmo/resolve/main/weights.hdf5",
-    )
-    assert [len(each) for each in urls("small")] == [2, 2]
-    assert len(urls("seqvec")[0]) == 3
-
-
-def test_portuguese_has_the_addresses_of_the_last_list() -> None:
-    base = f"{PUBLISHED}/elmo/contributed/pt"
-
-    assert [each[0] for each in urls("portuguese-wikipedia")] == [
-        f"{base}/wikipedia/options.json",
-        f"{base}/wikipedia/elmo_pt_weights.hdf5",
-    ]
-    assert urls("portuguese-brwac")[1][0] == f"{base}/brwac/elmo_pt_weights_dgx1.hdf5"
-
-
 def test_a_mirror_has_every_model_at_a_place_of_its_own() -> None:
     paths = [
         file.urls("http://mirror/elmo/")
@@ -74,18 +50,6 @@ def test_a_mirror_has_every_model_at_a_place_of_its_own() -> None:
     assert all(len(each) == 1 for each in paths)
     assert len(set(paths)) == len(paths)
     assert ("http://mirror/elmo/vectors.nlpl.eu/repository/20/209.zip",) in paths
-
-
-def test_published_checksums_are_those_of_the_german_model() -> None:
-    model = published_model("german")
-    assert model is not None
-
-    digests = {file.name: dict(file.digests) for file in model.files}
-
-    assert digests == {
-        "options.json": {"sha1": "04afb8bc77acf5e65633ced2efc1e91d05332e89"},
-        "weights.hdf5": {"sha1": "9084adab3eefaed4f07da7331217fcb873417add"},
-    }
 
 
 @pytest.mark.parametrize(
@@ -149,20 +113,6 @@ def test_a_path_exists_or_has_a_fault(tmp_path: Path) -> None:
     assert path_fault(too_long) == f"{too_long}: cannot be read: File name too long"
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("english", ("ptb", "en")),
-        ("original", ("moses", "en")),
-        ("Portuguese", ("moses", "pt")),
-        ("multilingual-fr", ("moses", "fr")),
-        ("a checkpoint of one's own", ("moses", "en")),
-    ],
-)
-def test_a_model_says_how_its_text_was_split(name: str, expected: tuple[str, str]) -> None:
-    assert tokenization(name) == expected
-
-
 def test_every_tokenizer_of_the_catalogue_exists() -> None:
     assert {tokenization(name)[0] for name in (*CATALOGUE, *BUILT_IN)} <= set(TOKENIZERS)
 
@@ -184,10 +134,6 @@ def test_own_addresses_replace_the_bucket_and_a_mirror_replaces_them() -> None:
     assert file.urls() == ("http://b.org/m.tar.gz", "http://c.org/m")
     assert file.urls("http://here") == ("http://here/b.org/m.tar.gz",)
     assert file.is_archive
-
-
-def test_a_folder_of_the_cache_has_a_plain_name() -> None:
-    assert Published("nlpl:11/144", "", ()).folder == "nlpl-11-144"
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,11 @@ from elmo_model.models.opening import BUILT_IN, describe_model, open_model
 from tests.support import golden
 
 
-def test_a_path_is_opened() -> None:
-    assert open_model(golden.SMALL).origin.format == "allennlp"
-    assert open_model(str(golden.SMALL)).config.dimension == 32
-
-
 @pytest.mark.parametrize("name", [*BUILT_IN, str(golden.SMALL)])
 def test_a_description_equals_the_opened_model(name: str) -> None:
     elmo = open_model(name)
 
     assert describe_model(name) == (elmo.config, elmo.origin)
-
-
-def test_built_in_names_are_taken_in_any_case() -> None:
-    assert open_model("ENGLISH").origin == open_model("english").origin
 
 
 @pytest.mark.parametrize("opening", [open_model, describe_model])

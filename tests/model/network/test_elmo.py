@@ -35,12 +35,6 @@ def test_vectors_depend_neither_on_the_batch_nor_on_its_order() -> None:
             torch.testing.assert_close(layers, alone[number], rtol=0, atol=1e-5)
 
 
-def test_earlier_calls_change_no_vector(elmo: ElmoNetwork) -> None:
-    first = elmo.embed([["play", "it", "again"]])[0]
-    elmo.embed(SENTENCES)
-    assert torch.equal(elmo.embed([["play", "it", "again"]])[0], first)
-
-
 def test_each_sentence_has_all_layers_of_its_tokens(elmo: ElmoNetwork) -> None:
     answers = elmo.embed([["a", "b"], [], [""]])
     assert [tuple(answer.shape) for answer in answers] == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
@@ -52,12 +46,6 @@ def test_no_sentences_give_no_vectors(elmo: ElmoNetwork) -> None:
     representations, state = elmo([])
     assert representations.layers.shape == (4, 0, 24) and representations.sentences() == []
     assert state.rows == 0
-
-
-def test_an_empty_token_is_a_token(elmo: ElmoNetwork) -> None:
-    with_it, without = elmo.embed([["a", "", "b"], ["a", "b"]])
-    assert with_it.shape[1] == 3 and without.shape[1] == 2
-    assert not torch.equal(with_it[0, 1], with_it[0, 0])
 
 
 def test_layer_zero_is_the_token_vector_twice_without_context(elmo: ElmoNetwork) -> None:
@@ -87,15 +75,6 @@ def test_state_is_a_result_and_is_never_kept(elmo: ElmoNetwork) -> None:
     assert before.keys() == elmo.state_dict().keys()
 
 
-def test_rows_beyond_a_batch_keep_their_state(elmo: ElmoNetwork) -> None:
-    with torch.no_grad():
-        _, three = elmo([["a"], ["b", "c"], ["d"]])
-        _, one = elmo([["e"]], three)
-    assert one.rows == 3
-    assert torch.equal(one.h[:, 1:], three.h[:, 1:]) and torch.equal(one.c[:, 1:], three.c[:, 1:])
-    assert not torch.equal(one.h[:, 0], three.h[:, 0])
-
-
 def test_embedding_applies_no_dropout_and_restores_training_mode(folder: Path) -> None:
     loaded = load(folder)
     trained = ElmoNetwork(loaded.config, loaded.alphabet, loaded.origin, dropout=0.5)
@@ -106,14 +85,3 @@ def test_embedding_applies_no_dropout_and_restores_training_mode(folder: Path) -
     assert torch.equal(answer, loaded.embed([["a", "b", "c"]])[0])
     dropped, _ = trained([["a", "b", "c"]])
     assert not torch.allclose(dropped.layers[1:, 1:-1], answer[1:], atol=1e-3)
-
-
-def test_embedded_vectors_have_no_gradient(elmo: ElmoNetwork) -> None:
-    assert elmo.embed([["a"]])[0].is_inference()
-
-
-def test_parameters_are_counted_as_published(folder: Path) -> None:
-    elmo = load(folder)
-    learnt = sum(parameter.numel() for parameter in elmo.parameters())
-    pad_row = elmo.get_parameter("token_embedder.char_cnn.characters").shape[1]
-    assert elmo.config.parameter_count == learnt - pad_row

@@ -8,7 +8,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.network.token_encoder import CharCNN, Highway, distinct
+from elmo_model.network.token_encoder import CharCNN, distinct
 from tests.support.checkpoints import write_pair
 
 
@@ -75,20 +75,6 @@ def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: Elmo
         torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-6)
 
 
-def test_new_weights_give_new_vectors(elmo: ElmoNetwork) -> None:
-    before = elmo.embed([["word"]])[0]
-    elmo.load_state_dict({name: value * 0.5 for name, value in elmo.state_dict().items()})
-    assert not torch.allclose(elmo.embed([["word"]])[0], before, atol=1e-4)
-    assert elmo.double().embed([["word"]])[0].dtype == torch.float64
-
-
-def test_gradients_reach_the_characters(elmo: ElmoNetwork) -> None:
-    elmo.embed([["word"]])
-    representations, _ = elmo([["word"]])
-    torch.autograd.backward(representations.layers.sum())
-    assert cnn_of(elmo).characters.grad is not None
-
-
 def cnn(**changes: object) -> CharCNN:
     values: dict[str, object] = {
         "characters": 5,
@@ -105,28 +91,3 @@ def cnn(**changes: object) -> CharCNN:
         network.get_parameter("convolutions.0.weight").fill_(1.0)
         network.get_parameter("convolutions.0.bias").zero_()
     return network
-
-
-def test_the_maximum_sees_padding_characters() -> None:
-    word, padded = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2, 3, 4]])
-    assert cnn()(word).item() == 2
-    assert cnn()(padded).item() == 9
-
-
-def test_relu_and_tanh_are_told_apart() -> None:
-    word = torch.tensor([[3, 3, 3]])
-    assert cnn(activation="relu")(word).item() == 0
-    assert abs(cnn(activation="tanh")(word).item() - torch.tanh(torch.tensor(-3.0)).item()) < 1e-6
-
-
-def test_the_gate_called_carry_multiplies_the_transformed_branch() -> None:
-    highway = Highway(3)
-    inputs = torch.tensor([[1.0, -2.0, 3.0]])
-    with torch.no_grad():
-        highway.carry.weight.zero_()
-        highway.transform.weight.zero_()
-        highway.transform.bias.copy_(torch.tensor([5.0, 6.0, -7.0]))
-        highway.carry.bias.fill_(100.0)
-        assert torch.equal(highway(inputs), torch.tensor([[5.0, 6.0, 0.0]]))
-        highway.carry.bias.fill_(-100.0)
-        assert torch.equal(highway(inputs), inputs)

@@ -1,7 +1,5 @@
 """The vectors at the places of examples."""
 
-import os
-import tempfile
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -76,24 +74,6 @@ def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:
     assert not path.exists()
     with features_of(encode, examples) as found:
         assert not isinstance(found.vectors, np.memmap)
-
-
-def test_the_temporary_file_is_reserved_before_it_is_filled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    examples = Examples.of_tokens([(["a"] * 1_000, ["x"] * 1_000)] * 4)
-    found: list[os.stat_result] = []
-
-    def measured(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
-        for number, layers in encode(sentences):
-            found.extend(path.stat() for path in tmp_path.glob("*/vectors.npy"))
-            yield number, layers
-
-    with features_of(measured, examples, memory_bytes=0):
-        pass
-
-    assert found[0].st_blocks * 512 >= found[0].st_size > 300_000
 
 
 def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:

@@ -56,14 +56,6 @@ def test_the_best_legal_sequence_is_that_of_a_search_over_all(length: int, seed:
     assert total == pytest.approx(max(totals), abs=1e-5)
 
 
-def test_a_sentence_begins_with_no_inside_label() -> None:
-    starts, follows = legal_transitions(CLASSES)
-
-    assert starts.tolist() == [True, True, False, False, True]
-    assert follows[0].tolist() == [True, True, True, False, True]  # B-a
-    assert follows[4].tolist() == [True, True, False, False, True]  # O
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [

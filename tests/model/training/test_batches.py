@@ -60,11 +60,6 @@ def test_the_end_of_a_text_that_is_read_once_ends_the_batches() -> None:
         assert len(list(found)) == 6  # 36 pairs, 6 a batch
 
 
-def test_rows_must_be_a_multiple_of_the_processes() -> None:
-    with pytest.raises(ValueError, match="expected a multiple of the 2 processes"):
-        batches(rows=3, share=(0, 2))
-
-
 def test_rows_with_carried_state_are_packed_step_by_step() -> None:
     cells = np.arange(6).reshape(2, 3)
     found = Direction.of(cells, cells)

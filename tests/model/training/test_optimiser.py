@@ -13,7 +13,6 @@ from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.recipe import RECIPES
-from elmo_model.training.run import Folder, new_model
 from elmo_model.training.snapshot import Snapshot
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
@@ -111,18 +110,6 @@ def test_the_last_step_of_a_run_is_in_the_average() -> None:
     assert average.model.weight.flatten().tolist() == pytest.approx([expected] * 2)
 
 
-def test_a_run_that_is_lengthened_within_an_interval_exports_its_last_steps(tmp_path: Path) -> None:
-    run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
-    options = ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
-    options += ["--text", golden.FOLDER / "train.txt", "--vocabulary-size", 30, "--average", 0.99]
-    exported = []
-    for steps in (12, 14):
-        assert elmo("train", run, *options, "--steps", steps).exit_code == 0
-        exported.append(load(run / "model.safetensors").state_dict())
-
-    assert not any(value.equal(exported[0][name]) for name, value in exported[1].items())
-
-
 def test_the_first_weights_are_forgotten_early() -> None:
     model = constant(5.0)
     average = WeightAverage(model, 0.9999)
@@ -149,17 +136,6 @@ def test_weights_that_do_not_learn_keep_their_bits() -> None:
     average = WeightAverage(constant(-0.0), 0.998)
     average.update(1008)
     assert all(bool(value.signbit().all()) for value in average.state_dict().values())
-
-
-def test_the_trained_model_keeps_its_own_weights() -> None:
-    model = constant(1.0)
-    average = WeightAverage(model, 0.99)
-    with torch.no_grad():
-        model.weight.fill_(3.0)
-    assert average.model.weight.tolist() == [[1.0, 1.0]]
-    average.load_state_dict({name: 2 * value for name, value in average.state_dict().items()})
-    assert average.model.weight.tolist() == [[2.0, 2.0]]
-    assert model.weight.tolist() == [[3.0, 3.0]]
 
 
 def test_without_a_decay_the_model_is_the_trained_one() -> None:
@@ -192,18 +168,6 @@ def test_a_run_measures_and_exports_the_average_and_keeps_both(tmp_path: Path) -
     measured = elmo("perplexity", run, golden.FOLDER / "heldout.txt", "--json")
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     assert json.loads(measured.stdout)["both"] == pytest.approx(log[-1]["heldout_perplexity"])
-
-
-def test_a_run_of_few_steps_exports_weights_that_it_has_trained(tmp_path: Path) -> None:
-    run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
-    options = ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
-    options += ["--text", golden.FOLDER / "train.txt", "--vocabulary-size", 30, "--average", 0.99]
-    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
-    first = new_model(Folder(run).read_plan(), None).elmo.state_dict()
-
-    exported = load(run / "model.safetensors").state_dict()
-
-    assert not any(value.equal(first[name]) for name, value in exported.items() if value.dim() > 1)
 
 
 def last(run: Path) -> Path:

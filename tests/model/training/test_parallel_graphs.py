@@ -61,18 +61,3 @@ def test_graphs_without_an_input_may_use_parameters_of_their_own() -> None:
     assert right.grad is not None and right.grad.tolist() == [3.0] * 3
     assert idle.grad is None
     assert [len(other) for other in others] == [0, 1]
-
-
-def test_an_error_is_raised_when_both_have_ended() -> None:
-    done = []
-
-    def fails(inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        raise ArithmeticError("no loss")
-
-    def works(inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        done.append(True)
-        return inputs.sum(), ()
-
-    with pytest.raises(ArithmeticError, match="no loss"):
-        parallel_graphs(works, fails, [torch.zeros(2, requires_grad=True)], [])
-    assert done == [True]

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from elmo_model.training.options import config_of
-from elmo_model.training.recipe import RECIPES, SHAPES, lr_factor
+from elmo_model.training.recipe import RECIPES, lr_factor
 
 
 def test_epochs_are_counted_in_full_batches() -> None:
@@ -14,10 +13,6 @@ def test_epochs_are_counted_in_full_batches() -> None:
     assert recipe.steps_of(105) == 10
     assert recipe.steps_of(3) == 1
     assert recipe.tokens_per_step == 20
-
-
-def test_the_reference_has_a_constant_rate() -> None:
-    assert {lr_factor(RECIPES["reference"], step, 50) for step in range(50)} == {1.0}
 
 
 def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> None:
@@ -42,11 +37,3 @@ def test_the_rate_of_the_softmax_alone_falls_and_the_warm_up_follows() -> None:
     assert found[10:] == usual
     # a run of the softmax alone
     assert [lr_factor(recipe, step, 10) for step in range(10)] == found[:10]
-
-
-def test_the_original_is_the_shape_of_the_paper() -> None:
-    config = config_of(SHAPES["original"])
-    lstm, cnn = config.lstm, config.char_cnn
-    assert (lstm.layers, lstm.cell, lstm.projection) == (2, 4096, 512)
-    assert cnn is not None and sum(count for _, count in cnn.filters) == 2048
-    assert cnn.highways == 2

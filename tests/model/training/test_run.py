@@ -12,7 +12,6 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
 from elmo_model.network.state import State
-from elmo_model.progress import display
 from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.log import RunLog, log_line, read
@@ -142,8 +141,7 @@ def test_a_folder_without_a_run_or_a_snapshot_is_refused(
 def log_of(folder: Path, step: int, seconds: float = 0.0) -> RunLog:
     chosen = options(folder, "run")
     plan = chosen.plan((), 2, 30, chosen.config())
-    with display("run", 12, step, shown=False) as shows:
-        return RunLog(folder / "log.jsonl", plan, shows, step, seconds)
+    return RunLog(folder / "log.jsonl", plan, step, seconds)
 
 
 def test_lines_after_the_snapshot_are_dropped(tmp_path: Path) -> None:
@@ -184,14 +182,10 @@ def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: TrainOptions
     whole = path.read_bytes()
     for content in (b"", b"hello world", bytes(999), whole[:5000]):
         path.write_bytes(content)
-        with pytest.raises(TrainingError, match=r"000000012\.pt: is damaged .* delete this file$"):
+        with pytest.raises(TrainingError, match=r"000000012\.pt: is damaged .* delete it"):
             Snapshot.read(path)
     torch.save({"version": 0}, path)
     with pytest.raises(TrainingError, match="version is 0"):
-        Snapshot.read(path)
-    (path.parent / "000000008.pt").unlink()
-    path.write_bytes(b"")
-    with pytest.raises(TrainingError, match="none before it: train in"):
         Snapshot.read(path)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.training import sampled_softmax
 from elmo_model.training.sampled_softmax import Softmax, draw_candidates, expected_count
 
 
@@ -29,12 +28,6 @@ def test_candidates_are_distinct() -> None:
         assert len(set(candidates.tolist())) == 30
         assert candidates.min() >= 0 and candidates.max() < 50
         assert tries >= 30
-
-
-def test_a_seed_draws_the_same_candidates() -> None:
-    one, two = (draw_candidates(10, 90, np.random.default_rng(3)) for _ in range(2))
-    np.testing.assert_array_equal(one[0], two[0])
-    assert one[1] == two[1]
 
 
 def test_words_have_their_expected_counts() -> None:
@@ -110,4 +103,3 @@ def test_the_full_softmax_is_independent_of_its_parts() -> None:
     logits = inputs @ layer.weight.T + layer.bias
     expected = -torch.log_softmax(logits, dim=1)[torch.arange(11), targets]
     torch.testing.assert_close(gradients[0][0], expected.detach())
-    assert sampled_softmax.LOGITS >= 1 << 20

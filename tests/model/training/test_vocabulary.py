@@ -1,12 +1,10 @@
 """Words are ranked by frequency, and the special words are always included."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from elmo_model.checkpoints import CheckpointError
 from elmo_model.text.alphabets import AlphabetError
 from elmo_model.training.vocabulary import Vocabulary
 
@@ -42,36 +40,7 @@ def test_a_file_holds_the_same_words(tmp_path: Path) -> None:
     assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
 
 
-def test_a_packed_file_with_other_line_ends_holds_the_same_words(tmp_path: Path) -> None:
-    text = "<S>\r\n</S>\r<UNK>\nna\u2028ive\n"
-    (tmp_path / "vocab.txt.gz").write_bytes(gzip.compress(text.encode()))
-
-    words = Vocabulary.read(tmp_path / "vocab.txt.gz").words
-
-    assert words == ("<S>", "</S>", "<UNK>", "na\u2028ive")
-
-
-def test_a_file_of_another_encoding_is_named(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_bytes("naïve".encode("latin-1"))
-
-    with pytest.raises(CheckpointError, match=r"vocab\.txt: is not UTF-8"):
-        Vocabulary.read(tmp_path / "vocab.txt")
-
-
-def test_old_files_have_empty_words_and_a_marker(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\n\nthe\n")
-    words = Vocabulary.read(tmp_path / "vocab.txt").words
-    assert words == ("<S>", "</S>", "<UNK>", "", "the")
-
-
 def test_a_word_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\nthe\n")
     with pytest.raises(AlphabetError, match=r"vocab\.txt: holds 'the' twice"):
         Vocabulary.read(tmp_path / "vocab.txt")
-
-
-def test_a_vocabulary_without_special_words_is_refused() -> None:
-    with pytest.raises(AlphabetError, match="lacks </S>"):
-        Vocabulary(("<S>", "the"))
-    with pytest.raises(AlphabetError, match="size is 2"):
-        Vocabulary.of(COUNTS, 2)

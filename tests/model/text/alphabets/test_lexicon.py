@@ -41,12 +41,6 @@ def test_boundaries_are_one_character_and_other_names_are_spelt() -> None:
     assert alphabet.word_ids(["<pad>", "<bos>"]).tolist() == [3, 1]
 
 
-def test_a_greater_width_only_adds_padding() -> None:
-    alphabet = lexicon(max_characters=9)
-    wide = alphabet.encode(["abc", ""], 9)
-    assert (alphabet.encode(["abc", ""], 5) == wide[:, :5]).all() and (wide[:, 5:] == 7).all()
-
-
 def test_an_input_may_be_missing() -> None:
     spelt, whole = lexicon(words={}), lexicon(characters={})
     assert (spelt.size, spelt.word_count) == (10, 0)
@@ -59,11 +53,9 @@ def test_an_input_may_be_missing() -> None:
     ("changes", "message"),
     [
         ({"max_characters": 2}, "alphabet.max_characters is 2, expected a whole number from 3"),
-        ({"max_characters": True}, "max_characters is true"),
         ({"characters": {"a": 0}}, "characters lack <bos>, expected an id"),
         ({"words": {"a": 0, "<bos>": 1, "<eos>": 2}}, "words lack <oov>, expected an id"),
         ({"words": {**WORDS, "a": -1}}, "alphabet.words.a is -1, expected greater than or equal"),
-        ({"words": {**WORDS, "a": "1"}}, "alphabet.words.a is '1', expected a whole number"),
         ({"words": []}, r"alphabet.words is \[\], expected an object"),
     ],
 )

@@ -26,11 +26,6 @@ def test_ids_are_shifted_by_one_so_that_zero_means_no_token() -> None:
     assert Utf8Alphabet().encode(["ÿ"], 4)[0].tolist() == [259, 196, 192, 260]
 
 
-def test_a_word_is_cut_at_48_bytes_even_inside_a_character() -> None:
-    ids = Utf8Alphabet().encode(["a" + "é" * 24], 50)[0]
-    assert ids[48] == 0xC3 + 1 and ids[49] == 260
-
-
 def test_lone_surrogates_are_dropped() -> None:
     alphabet = Utf8Alphabet()
     assert np.array_equal(alphabet.encode(["\ud800a"], 5), alphabet.encode(["a"], 5))
