@@ -87,8 +87,6 @@ def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
     for path, content in ((options_file, "an options file"), (weights_file, "a file of weights")):
         if not path.is_file():
             raise CheckpointError(f"{path}: does not exist, expected {content}")
-    if hdf5.is_hdf5(options_file):
-        raise CheckpointError(f"{options_file}: holds HDF5, expected an options file, then weights")
     paths = str(options_file.absolute()), str(weights_file.absolute())
     source = in_folder(options_file.absolute().parent, paths)
     return _read_pair(PublishedPair(source, *paths))

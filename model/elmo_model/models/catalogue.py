@@ -94,13 +94,9 @@ def missing(name: str) -> str:
             f"{name}: does not exist, expected the path of a checkpoint; the published model of "
             f"this name is fetched by `elmo download {canonical(name)}`, which prints its path"
         )
-    if "://" in name:
-        askers = "--server, ElmoEmbedder(URL) and ElmoVectorizer(URL) take an address"
-        return f"{name}: does not exist, expected the name or path of a model; {askers}"
     # A path, or a file with an ending; that of a name, as in elmo-5.5b, begins with a digit.
     if "/" in name or Path(name).suffix[1:2].isalpha():
-        several = "; ELMO_MODELS takes several" if "," in name else ""
-        return f"{name}: does not exist, expected a checkpoint{several}"
+        return f"{name}: does not exist, expected a checkpoint"
     return (
         f"{name}: does not exist, expected the path of a checkpoint, or one of "
         f"{', '.join(_SPELLINGS.values())}, efml:LANGUAGE, nlpl:NUMBER"

@@ -84,15 +84,12 @@ class Examples:
 
     @classmethod
     def of_words(cls, labelled: Iterable[tuple[Sequence[str], int, str]]) -> "Examples":
-        """Make one example of one token of every sentence. Raises FitError for no such token."""
+        """Make one example of one token of every sentence."""
         return cls._of("token", (([(tokens, token)], label) for tokens, token, label in labelled))
 
     @classmethod
     def of_pairs(cls, labelled: Iterable[tuple[Side, Side, str]]) -> "Examples":
-        """Make one example of every pair of sentences, or of one token in each of the two.
-
-        Raises FitError for a token that a sentence lacks.
-        """
+        """Make one example of every pair of sentences, or of one token in each of the two."""
         return cls._of("pair", (([first, second], label) for first, second, label in labelled))
 
     @classmethod
@@ -100,12 +97,6 @@ class Examples:
         sentences: list[tuple[str, ...]] = []
         places, labels = [], []
         for sides, label in labelled:
-            for tokens, token in sides:
-                if token is not None and not 0 <= token < len(tokens):
-                    raise FitError(
-                        f"token {token} of the sentence {shown(' '.join(tokens))}, expected from "
-                        f"0 to {len(tokens) - 1}"
-                    )
             first = len(sentences)
             places.append(tuple(Place(first + i, token) for i, (_, token) in enumerate(sides)))
             sentences += (tuple(tokens) for tokens, _ in sides)

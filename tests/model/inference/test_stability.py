@@ -42,22 +42,22 @@ def with_recurrence(elmo: ElmoNetwork, factor: float) -> None:
 def test_a_network_that_amplifies_is_told_from_a_calm_one(model: Path) -> None:
     elmo = load(model)
     with_recurrence(elmo, 0.1)
-    (calm,) = islice(stability(elmo, 2), 1)
+    (calm,) = islice(stability(elmo, 1), 1)
     assert max(calm.layers) < BAR and calm.bfloat16 > 0.99
     assert calm.over == 0 and calm.first is None
     assert largest_change(elmo) < BAR
 
     with_recurrence(elmo, 300)
-    (chaotic,) = islice(stability(elmo, 2), 1)
+    (chaotic,) = islice(stability(elmo, 1), 1)
     assert chaotic.layers[0] < BAR < max(chaotic.layers)
-    assert chaotic.over == 2 and chaotic.first is not None and chaotic.first > 0
-    assert "2 of 2" in stability_table([chaotic])
+    assert chaotic.over == 1 and chaotic.first is not None and chaotic.first > 0
+    assert "1 of 1" in stability_table([chaotic])
     assert largest_change(elmo) > BAR
 
 
 def test_the_default_model_is_stable_on_numbers_and_on_a_repeated_word() -> None:
     """The two sets that the network of one release before amplified most."""
-    for found in islice(stability(open_model("english"), 3), 2):
+    for found in islice(stability(open_model("english"), 1), 2):
         assert max(found.layers) < BAR, found
         assert found.bfloat16 > 0.999, found
 

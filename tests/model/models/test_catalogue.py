@@ -88,7 +88,6 @@ def test_names_are_found_in_any_case() -> None:
     [
         ("qqqq", "seqvec, efml:LANGUAGE, nlpl:NUMBER"),
         ("qqqq", "does not exist, expected the path of a checkpoint, or one of english, "),
-        ("http://localhost:8000", "expected the name or path of a model; --server"),
         ("/models/english", "does not exist, expected a checkpoint"),
         ("english.hdf5", "does not exist, expected a checkpoint"),
         ("5.5B", "fetched by `elmo download 5.5b`"),

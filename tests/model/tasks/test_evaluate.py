@@ -57,7 +57,6 @@ def test_the_token_layer_sees_no_context_and_misses_all() -> None:
     [
         ({}, {"senses of ordinary words", "one word, repeated"}),
         ({"senses": True}, {"senses of ordinary words"}),
-        ({"stability": True}, {"one word, repeated"}),
     ],
 )
 def test_both_are_measured_unless_one_is_named(given: dict[str, bool], parts: set[str]) -> None:

@@ -26,10 +26,6 @@ def test_a_pair_has_two_places() -> None:
     [
         (lambda: Examples.of_tokens([(["a"], ["X"]), (["a", "b"], ["X"])]),
          "sentence 1 has 2 tokens and 1 label, expected one label a token"),
-        (lambda: Examples.of_words([(["a"], 1, "X")]),
-         "token 1 of the sentence 'a', expected from 0 to 0"),
-        (lambda: Examples.of_pairs([((["a"], -1), (["b"], 0), "X")]),
-         "token -1 of the sentence 'a'"),
         (lambda: Examples.of_sentences([]).check("train.tsv"), "train.tsv: holds no example"),
         (lambda: Examples.of_sentences([(["a"], "X"), (["b"], "X")]).check("train.tsv"),
          "train.tsv: every example has the label 'X', expected two labels or more"),
