@@ -20,8 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
@@ -33,9 +32,7 @@ import torch
 from benchmarks.machine import describe
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.phase import Phase, percentiles
-from elmo_serve.load_test.run import closed_loop, open_loop
-from elmo_serve.load_test.sender import Request, Sender
+from elmo_serve.load_test.run import Phase, Request, Sender, closed_loop, open_loop, percentile
 from tests.support.answers import Answers, Asked, sentences
 from tests.support.processes import processor_seconds
 from tests.support.servers import SMALL, Running, running
@@ -175,7 +172,7 @@ async def _rate(connections: Connections, asker: Asker) -> float:
     for _ in range(5):
         phase = Phase("one bulk request")
         await sender.send(phase, time.perf_counter())
-        rates.append(phase.tokens / phase.latencies[0])
+        rates.append(phase.done_tokens / phase.latencies[0])
     return max(rates)
 
 
@@ -262,8 +259,8 @@ def _print_overload(found: list[Measured]) -> bool:
     return met
 
 
-def _p99(latencies: array[float]) -> float:
-    return percentiles(latencies)[99.0]
+def _p99(latencies: Sequence[float]) -> float:
+    return percentile(latencies, 99)
 
 
 def main() -> int:

@@ -26,8 +26,7 @@ import orjson
 from benchmarks.inputs import checkpoint
 from benchmarks.machine import describe
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.phase import Phase, percentiles
-from elmo_serve.load_test.sender import Request, Sender
+from elmo_serve.load_test.run import Phase, Request, Sender, percentile
 from tests.support.processes import proportional_memory
 from tests.support.servers import Running, spawned
 
@@ -121,7 +120,7 @@ async def _measure(load: Load, options: argparse.Namespace) -> bool:
 
 def _row(phase: Phase) -> None:
     middle, worst, largest = (
-        percentiles(phase.latencies)[50.0],
+        percentile(phase.latencies, 50),
         _p99(phase),
         max(phase.latencies, default=0.0),
     )
@@ -133,7 +132,7 @@ def _row(phase: Phase) -> None:
 
 
 def _p99(phase: Phase) -> float:
-    return percentiles(phase.latencies)[99.0]
+    return percentile(phase.latencies, 99)
 
 
 def _read(text: Path) -> Sentences:

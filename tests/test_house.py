@@ -148,7 +148,6 @@ def test_only_a_few_modules_of_the_service_use_torch() -> None:
 
 HTTP_OUTSIDE = {
     "elmo_serve.commands.serve",
-    "elmo_serve.load_test.workload",
     "elmo_serve.ray_serve",
 }
 """The modules outside `http/` that use it: to serve, to read a body, to use an encoding."""

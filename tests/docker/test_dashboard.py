@@ -141,7 +141,7 @@ def test_too_few_workers_show_as_waiting_and_a_busy_device(tmp_path: Path) -> No
     with (
         running(tmp_path) as server,
         scraped(tmp_path, server) as prometheus,
-        loaded(server, "--clients", "32", "--layers", "top"),
+        loaded(server, "--clients", "32"),
     ):
         prometheus.until(
             lambda: (

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import yaml
 
-from elmo_serve.load_test.sender import Request
+from elmo_serve.load_test.run import Request
 from tests.docker.engine import ROOT, Stack, free_ports, run
 from tests.docker.test_compose import eventually
 from tests.support.load import Load

@@ -11,9 +11,7 @@ import pytest
 
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.phase import Phase
-from elmo_serve.load_test.run import closed_loop
-from elmo_serve.load_test.sender import Request, Sender
+from elmo_serve.load_test.run import Phase, Request, Sender, closed_loop
 from tests.support.answers import TASK, TASK_NAME, Answers, Asked, random_options, sentences
 from tests.support.servers import SMALL, Running
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmo_model.models.opening import open_model
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.load_test.sender import Request
+from elmo_serve.load_test.run import Request
 
 Array = NDArray[Any]
 

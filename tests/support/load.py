@@ -16,9 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.phase import Phase
-from elmo_serve.load_test.run import Send, closed_loop
-from elmo_serve.load_test.sender import Request, Sender
+from elmo_serve.load_test.run import Phase, Request, Send, Sender, closed_loop
 
 _TIMEOUT_SECONDS = 300.0
 

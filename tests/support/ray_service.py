@@ -11,8 +11,7 @@ import httpx
 from ray import serve
 
 from elmo_client import AsyncClient, ElmoError
-from elmo_serve.load_test.phase import Phase
-from elmo_serve.load_test.run import Send
+from elmo_serve.load_test.run import Phase, Send
 from elmo_serve.ray_serve import Embeddings, deployment
 from elmo_serve.settings.text import from_strings
 from tests.support.answers import Answers, sentences
@@ -71,13 +70,13 @@ class RepeatingLoad(Load):
                     found = await client.embed([SENTENCES[index] for index in indices])
                 except ElmoError as error:
                     phase.lost += 1
-                    phase.fault(f"lost: {error}")
+                    phase.faults.append(f"lost: {error}")
                     return 0.0
                 phase.answered += 1
                 pairs = zip(found, indices, strict=True)
                 if any(self._answers.difference(*pair, {}) > 1 for pair in pairs):
                     phase.wrong += 1
-                    phase.fault(f"wrong: {indices}")
+                    phase.faults.append(f"wrong: {indices}")
                 return 0.0
 
             yield send

@@ -6,6 +6,7 @@ with loaded(tmp_path, 3) as (replicas, load):
 """
 
 import os
+import random
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,28 +15,30 @@ from itertools import cycle
 from pathlib import Path
 
 import httpx
+import orjson
 
-from elmo_client import Client
-from elmo_serve.http.media_types import safetensors
-from elmo_serve.load_test.sender import Request
-from elmo_serve.load_test.workload import Workload
+from elmo_serve.load_test.run import Reference, Request
+from tests.support.answers import sentences
 from tests.support.load import Load
 from tests.support.servers import SMALL, Running, free_port, spawned
 
 FOLDER = Path(__file__).parents[2] / "docker" / "haproxy"
 CLIENTS = 4
 
-_MEDIA_TYPE = safetensors.ENCODER.media_type
-_WORKLOAD = Workload(_MEDIA_TYPE, {"layers": "top"}, sentences=2)
 _REQUESTS = 40
 
 
 def requests_of(url: str) -> list[Request]:
     """Return requests whose right vectors are those that a server has now."""
-    with Client(url) as client, httpx.Client(base_url=url, timeout=300) as http:
-        requests = _WORKLOAD.requests(client, _REQUESTS, None)
+    made = sentences(None, 2 * _REQUESTS, random.Random(1))
+    bodies = [
+        orjson.dumps({"sentences": made[2 * number :][:2], "layers": "top"})
+        for number in range(_REQUESTS)
+    ]
+    requests = list(map(Reference().request, bodies))
+    with httpx.Client(base_url=url, timeout=300) as http:
         for request in requests:
-            headers = {"Content-Type": "application/json", "Accept": _MEDIA_TYPE}
+            headers = {"Content-Type": "application/json", "Accept": request.media_type}
             response = http.post("/embed", content=request.content, headers=headers)
             assert request.difference(response.raise_for_status().content) is None
         return requests

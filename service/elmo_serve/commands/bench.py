@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import sys
+import time
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
-from elmo_model.errors import shown
-from elmo_serve.commands.options import Number, api_key_option, json_option, served_model_option
-from elmo_serve.commands.terminal import fail, show, steps, tell
+from elmo_model.errors import counted
+from elmo_serve.commands.options import Number, api_key_option, json_option
+from elmo_serve.commands.terminal import fail
 from elmo_serve.files.connected import connected
-from elmo_serve.output import MEDIA_TYPES, NAMED
+from elmo_serve.load_test.connections import Connections
+
+if TYPE_CHECKING:
+    from elmo_serve.load_test.run import Phase, Request
 
 _POSITIVE = Number(min=0, min_open=True)
+_MOST_CONNECTIONS = 1_000
+_SENTENCES = 8  # of a request, without --body
 
 
 @click.command()
@@ -23,108 +32,105 @@ _POSITIVE = Number(min=0, min_open=True)
 @click.option(
     "--clients",
     type=click.IntRange(min=1),
-    multiple=True,
     metavar="N",
     help="Closed loop: N clients, each sends when it is answered. Default: 8, without --rate.",
 )
 @click.option(
     "--rate",
-    "rates",
     type=_POSITIVE,
-    multiple=True,
     metavar="R",
     help="Open loop: R requests/s, Poisson arrivals; latency counts from when each was due.",
 )
+@click.option("--duration", type=_POSITIVE, default=10.0, show_default=True, help="Seconds.")
 @click.option(
-    "--duration", type=_POSITIVE, default=10.0, show_default=True, help="Seconds of each load."
-)
-@click.option(
-    "--warm-up",
-    type=Number(min=0),
-    default=2.0,
-    show_default=True,
-    help="Seconds of each load before it is measured.",
-)
-@click.option(
-    "--text",
+    "--body",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Sentences: a line of tokens each.",
+    help="Bodies of POST /embed, one a line, sent in turn. Default: 8 English sentences each.",
 )
-@click.option("--sentences", type=click.IntRange(min=1), help="Sentences a request. Default: 8.")
-@click.option("--tokens", type=click.IntRange(min=1), help="Tokens a request, in place of that.")
-@click.option(
-    "--layers", metavar="NAMES", help=f"{', '.join(NAMED)}, or numbers such as 0,2. Default: all."
-)
-@click.option("--task", metavar="NAME", help="A registered task, in place of layers.")
-@click.option("--pooling", type=click.Choice(["none", "mean", "max"]), help="Default: none.")
-@click.option("--dtype", type=click.Choice(["float32", "float16"]), help="Default: float32.")
-@click.option("--normalize", is_flag=True, help="Vectors of length 1.")
-@click.option(
-    "--format",
-    "media",
-    type=click.Choice(list(MEDIA_TYPES)),
-    default="safetensors",
-    show_default=True,
-    help="Format of the responses.",
-)
-@served_model_option()
-@click.option(
-    "--tolerance", type=_POSITIVE, help="Largest right difference, by the largest number."
-)
-@click.option("--timeout", type=_POSITIVE, default=60.0, show_default=True, help="Seconds.")
-@click.option(
-    "--connections",
-    type=click.IntRange(min=1),
-    default=1_000,
-    show_default=True,
-    help="Most connections; requests that are due wait for a free one.",
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of sentences and arrivals.")
 @api_key_option()
 @json_option()
-def bench(url: str, as_json: bool, **values: Any) -> None:
+def bench(
+    url: str,
+    clients: int | None,
+    rate: float | None,
+    duration: float,
+    body: Path | None,
+    api_key: str | None,
+    as_json: bool,
+) -> None:
     """Measure the speed of a server, and check its vectors.
 
-    --clients and --rate may be repeated: a row each. For each rate a line says how many such
-    servers it needs at most. Every response is compared with the first to the same request. Made
-    sentences have a log-normal length (median 20 tokens, mean 24, at most 120) and common English
-    words; --text takes yours. The exit code is 1 where a vector was wrong or a request was lost or
-    failed; refusals (429, 503) and late responses (504, or after --timeout) are counted apart.
+    The first fifth of the time, at most 2 s, is not measured. A response is right if it has the
+    shapes of the first one to the same body, its numbers are finite, and they differ by at most
+    1e-5 (float16 1e-3) of the largest value. The exit code is 1 where a vector was wrong or a
+    request was lost or failed; refusals (429, 503) and late responses are counted apart.
 
     \b
     Examples:
-      $ elmo bench http://localhost:8000
-      $ elmo bench http://localhost:8000 --clients 1 --clients 8 --clients 64
-      $ elmo bench http://localhost:8000 --clients 64 --rate 50 --duration 60 --layers top
-      $ elmo bench http://localhost:8000 --text sentences.txt --tokens 1000 --format npz --json
+      $ elmo bench http://localhost:8000 --clients 64
+      $ elmo bench http://localhost:8000 --rate 50 --duration 60 --body bodies.jsonl --json
     """
-    from elmo_serve.load_test import report, run
+    from elmo_serve.load_test.run import Reference
 
-    for one, other in (("layers", "task"), ("sentences", "tokens")):
-        if values[one] and values[other]:
-            fail(f"--{one} and --{other}: give one of them", code=2)
-    layers = values["layers"] or ""
-    if layers and layers not in NAMED and not layers.replace(",", "").isdecimal():
-        fail(f"--layers: there is no {shown(layers)}, expected {', '.join(NAMED)}, or numbers", 2)
-    options = run.BenchOptions(**values)
-    with (
-        connected(url, options.api_key, options.model, patience_seconds=0) as client,
-        steps() as step,
-    ):
-        measured = run.measure(url, client, options, step)
-    phases = measured.phases
-    if not phases:
-        fail("interrupted; nothing was measured", code=130)
+    if clients and rate:
+        fail("--clients and --rate: give one of them", code=2)
+    if "@" in url:
+        fail("URL has a user or a password, which `elmo bench` does not send", code=2)
+    request = Reference().request
+    bodies = body.read_bytes().splitlines() if body else _made_bodies()
+    requests = [request(line) for line in bodies if line.strip()]
+    if not requests:
+        fail(f"{body}: is empty, expected a body of POST /embed a line", code=1)
+    with connected(url, api_key, None, patience_seconds=0) as client:
+        info = client.info()
+    phase = _phase(url, requests, clients or 8, rate, duration, api_key)
+    found = phase.summary()
     if as_json:
-        click.echo(orjson.dumps({**measured.described(), **report.as_json(phases)}))
+        members = {"url": url, "server": info, **found}
+        click.echo(orjson.dumps(members, option=orjson.OPT_NON_STR_KEYS))
     else:
-        show(report.table(measured.title, phases), width=200)
-    for phase in phases:
-        if phase.is_too_short:
-            tell(
-                f"{phase.name}: no request was answered in {phase.seconds:g} s, expected at least "
-                "one: give a longer --duration"
-            )
-    is_interrupted = phases[-1].is_interrupted
-    sys.exit(130 if is_interrupted else int(any(phase.is_bad for phase in phases)))
+        click.echo(f"{url}: {info['model']}, {info['precision']}")
+        for name, value in found.items():
+            click.echo(f"{name}: {value:,.3f}" if isinstance(value, float) else f"{name}: {value}")
+    sys.exit(int(phase.is_bad))
+
+
+def _made_bodies() -> list[bytes]:
+    """Return bodies with the sentences of the text that comes with the program."""
+    from elmo_model.inference import centre
+
+    sentences = centre.sentences()
+    starts = range(0, len(sentences), _SENTENCES)
+    return [orjson.dumps({"sentences": sentences[start:][:_SENTENCES]}) for start in starts]
+
+
+def _phase(
+    url: str,
+    requests: list[Request],
+    clients: int,
+    rate: float | None,
+    duration: float,
+    api_key: str | None,
+) -> Phase:
+    """Send the requests in turn, in an open loop where `rate` is given."""
+    import uvloop
+
+    from elmo_serve.load_test import run
+
+    async def loop() -> Phase:
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        connections = Connections(url, _MOST_CONNECTIONS, headers)
+        send = run.Sender(connections, cycle(requests)).send
+        name = counted(clients, "client") if rate is None else f"{rate:,.4g} requests/s"
+        start = time.perf_counter()
+        phase = run.Phase(name, start + min(2.0, duration / 5), start + duration)
+        if rate is None:
+            await run.closed_loop(send, phase, clients)
+        else:
+            await run.open_loop(send, phase, rate, random.Random(1))
+        await connections.close()
+        return phase
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(loop())

@@ -1,1 +1,1 @@
-"""The load generator of `elmo bench`: workload, loops, checks of the vectors, and the table."""
+"""The load generator of `elmo bench`: HTTP connections, loops, and checks of the vectors."""

@@ -10,7 +10,10 @@ import asyncio
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import h11
@@ -19,18 +22,15 @@ _IDLE_SECONDS = 2.0
 """Idle time after which a connection is not used again. Servers close theirs after 5 s or more; a
 request that is sent at that moment would be lost."""
 
-_BUFFERED_BYTES = 1 << 20
-"""Bytes of a response that are read at once. Lower values take more turns of the event loop."""
-
-_CUT_OFF = "the connection was closed before the response was complete"
+_READ_BYTES = 1 << 20
+"""Most bytes of one read. Lower values take more turns of the event loop."""
 
 
 class LostError(Exception):
     """A request has no response: the connection failed or broke. The text has the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpResponse(NamedTuple):
     """A status, the headers by their names in lower case, and the body."""
 
     status: int
@@ -42,8 +42,28 @@ class HttpResponse:
 class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    http: h11.Connection
+    http: h11.Connection = field(default_factory=partial(h11.Connection, h11.CLIENT))
     idle_since: float = 0.0
+
+    async def exchange(self, request: h11.Request, body: bytes) -> HttpResponse:
+        """Send a request, and return its whole response."""
+        for sent in (request, h11.Data(data=body), h11.EndOfMessage()):
+            self.writer.write(self.http.send(sent) or b"")
+        head, parts = None, []
+        while True:
+            event = self.http.next_event()
+            if event is h11.NEED_DATA:
+                self.http.receive_data(await self.reader.read(_READ_BYTES))
+            elif isinstance(event, h11.Response):
+                head = event
+            elif isinstance(event, h11.Data):
+                parts.append(event.data)
+            elif isinstance(event, h11.EndOfMessage) and head is not None:
+                pairs = [(name.decode("latin-1"), value) for name, value in head.headers]
+                headers = {name: value.decode("latin-1") for name, value in pairs}
+                return HttpResponse(head.status_code, headers, b"".join(parts))
+            elif isinstance(event, h11.ConnectionClosed):
+                raise LostError("the connection was closed before the response was complete")
 
 
 class Connections:
@@ -51,27 +71,37 @@ class Connections:
 
     def __init__(self, url: str, most: int, headers: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(url)
-        assert parts.hostname is not None, "the URL was checked"
-        self._host = parts.hostname
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._port = parts.port or (443 if self._tls else 80)
+        self._address = parts.hostname, parts.port or (443 if self._tls else 80)
         self._path = parts.path.rstrip("/")
-        self._headers = [("Host", parts.netloc.rpartition("@")[2]), *(headers or {}).items()]
+        self._headers = {"Host": parts.netloc, **(headers or {})}
         self._idle: list[_Connection] = []
         self._free = asyncio.Semaphore(most)
 
     async def post(self, path: str, body: bytes, headers: dict[str, str]) -> HttpResponse:
         """Send a POST request and return the whole response.
 
-        Raises LostError. A connection is waited for while `most` are in use.
+        Raises LostError. Waits for a connection while `most` are in use.
         """
+        fields = {**self._headers, **headers, "Content-Length": str(len(body))}
+        request = h11.Request(method="POST", target=self._path + path, headers=[*fields.items()])
         async with self._free:
             try:
-                return await self._exchange(path, body, headers)
+                connection = self._from_idle() or await self._open()
+                with ExitStack() as opened:
+                    opened.callback(connection.writer.close)
+                    response = await connection.exchange(request, body)
+                    connection.http.start_next_cycle()
+                    opened.pop_all()
+            except h11.LocalProtocolError:  # the server closes the connection after this response
+                return response
             except h11.RemoteProtocolError as error:
                 raise LostError("the response was cut off, or is not HTTP") from error
             except OSError as error:
                 raise LostError(error.strerror or str(error) or type(error).__name__) from error
+            connection.idle_since = time.monotonic()
+            self._idle.append(connection)
+            return response
 
     async def close(self) -> None:
         """Close the connections that are idle."""
@@ -80,21 +110,6 @@ class Connections:
         waits = (connection.writer.wait_closed() for connection in self._idle)
         await asyncio.gather(*waits, return_exceptions=True)
         self._idle.clear()
-
-    async def _exchange(self, path: str, body: bytes, headers: dict[str, str]) -> HttpResponse:
-        connection = self._from_idle() or await self._open()
-        try:
-            own = [*self._headers, *headers.items(), ("Content-Length", str(len(body)))]
-            request = h11.Request(method="POST", target=self._path + path, headers=own)
-            events = (request, h11.Data(data=body), h11.EndOfMessage())
-            sent = (connection.http.send(event) or b"" for event in events)
-            connection.writer.write(b"".join(sent))
-            response = await _read(connection)
-        except BaseException:
-            connection.writer.close()
-            raise
-        self._keep(connection)
-        return response
 
     def _from_idle(self) -> _Connection | None:
         while self._idle:
@@ -105,36 +120,5 @@ class Connections:
         return None
 
     async def _open(self) -> _Connection:
-        reader, writer = await asyncio.open_connection(
-            self._host, self._port, limit=_BUFFERED_BYTES, ssl=self._tls
-        )
-        return _Connection(reader, writer, h11.Connection(h11.CLIENT))
-
-    def _keep(self, connection: _Connection) -> None:
-        try:
-            connection.http.start_next_cycle()
-        except h11.LocalProtocolError:  # the server closes the connection after this response
-            connection.writer.close()
-        else:
-            connection.idle_since = time.monotonic()
-            self._idle.append(connection)
-
-
-async def _read(connection: _Connection) -> HttpResponse:
-    """Return the next response of a connection."""
-    status, headers, parts = 0, {}, []
-    while True:
-        event = connection.http.next_event()
-        if event is h11.NEED_DATA:
-            connection.http.receive_data(await connection.reader.read(_BUFFERED_BYTES))
-        elif isinstance(event, h11.Response):
-            status = event.status_code
-            headers = {
-                name.decode("latin-1"): text.decode("latin-1") for name, text in event.headers
-            }
-        elif isinstance(event, h11.Data):
-            parts.append(bytes(event.data))
-        elif isinstance(event, h11.EndOfMessage):
-            return HttpResponse(status, headers, b"".join(parts))
-        elif isinstance(event, h11.ConnectionClosed):
-            raise LostError(_CUT_OFF)
+        streams = await asyncio.open_connection(*self._address, limit=_READ_BYTES, ssl=self._tls)
+        return _Connection(*streams)

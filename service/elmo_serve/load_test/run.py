@@ -1,137 +1,257 @@
-"""A whole load test: closed and open loops, one after another; and `elmo bench`, which runs one."""
+"""Load on POST /embed: a closed or an open loop, in which every response is compared."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-import signal
-import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import cycle
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import uvloop
+import numpy as np
+import orjson
+import safetensors.numpy
+from numpy.typing import NDArray
 
-from elmo_client import Client
-from elmo_model.errors import counted
-from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.phase import Phase
-from elmo_serve.load_test.sender import Request, Sender
-from elmo_serve.load_test.workload import Workload
+from elmo_model.errors import OptionError
+from elmo_serve.load_test.connections import Connections, LostError
 from elmo_serve.output import MEDIA_TYPES
 
-OnStep = Callable[[str], None]
+TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
+"""Largest difference of a right response, relative to the largest value of the first one."""
 
-Clock = Callable[[], float]
+KEPT_BYTES = 256 << 20
+"""Bytes of first responses that are kept. With a higher value more responses are compared."""
 
-Send = Callable[[Phase, float], Coroutine[Any, Any, float]]
+TIMEOUT_SECONDS = 60.0
+_GRACE_SECONDS = 5.0  # beyond the timeout, in which the server's own 504 arrives
+_LOST_PAUSE_SECONDS = 0.1  # after a lost request, so that a dead server is not asked without end
+_INLINE_BYTES = 64 << 10  # responses up to this size are compared on the event loop, in no thread
+_MAX_FAULTS, _SHOWN = 5, 200  # last faults kept as text, and characters of each
+
+Send = Callable[["Phase", float], Coroutine[Any, Any, float]]
 """`Sender.send`: sends a request that is due at a time, and returns a pause in seconds."""
 
-_CLIENTS = 8
-"""Clients of the closed loop where neither clients nor a rate are given."""
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to POST /embed: its JSON, its tokens, and the media type of the response.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadTest:
-    """The loads on a server: a closed loop for each number of clients, an open one for each rate.
-
-    `duration` and `warm_up` are seconds of each load, `timeout` seconds of each request. `api_key`
-    is one of the server's keys, if it requires one.
+    `difference` maps a response to its largest difference in tolerances: above 1 it is wrong. None:
+    there is nothing to compare it with.
     """
 
-    clients: Sequence[int] = ()
-    rates: Sequence[float] = ()
-    duration: float = 10.0
-    warm_up: float = 2.0
-    connections: int = 1_000
-    timeout: float = 60.0
-    seed: int = 1
-    api_key: str | None = None
+    content: bytes
+    tokens: int
+    media_type: str
+    difference: Callable[[bytes], float | None]
 
-    def run(
-        self, url: str, requests: Sequence[Request], on_step: OnStep = lambda _: None
-    ) -> list[Phase]:
-        """Send the requests in turn, and return a phase for each load.
 
-        Ctrl-C ends it early. The process ignores SIGINT from then on: a caller should end soon.
-        """
-        phases: list[Phase] = []
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run(url, requests, phases, on_step))
-        return phases
+class Reference:
+    """Compares each response with the first one to the same body, in safetensors."""
 
-    async def _run(
-        self, url: str, requests: Sequence[Request], phases: list[Phase], on_step: OnStep
-    ) -> None:
-        headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
-        connections = Connections(url, self.connections, headers)
-        send = Sender(connections, cycle(requests), self.timeout).send
-        source = random.Random(self.seed)
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+        self._left = kept_bytes
+        self._first: dict[bytes, bytes] = {}
 
-        def begin(name: str, rate: float | None = None) -> Phase:
-            on_step(name)
-            since = time.perf_counter() + self.warm_up
-            phases.append(Phase(name, since, since + self.duration, rate))
-            return phases[-1]
-
+    def request(self, body: bytes) -> Request:
+        """Return the request with a body. Raises OptionError where that is no JSON object."""
         try:
-            with _cancelled_by_ctrl_c():
-                for clients in self.clients or (() if self.rates else (_CLIENTS,)):
-                    phase = begin(counted(clients, "client"))
-                    await closed_loop(send, phase, clients)
-                for rate in self.rates:
-                    phase = begin(f"{rate:,.4g} requests/s", rate)
-                    await open_loop(send, phase, rate, source)
-        except asyncio.CancelledError:
-            for phase in phases[-1:]:  # it is as long as it ran
-                phase.until = max(phase.since, min(phase.until, time.perf_counter()))
-                phase.is_interrupted = True
-        finally:
-            await connections.close()
+            members = dict(orjson.loads(body))
+        except (ValueError, TypeError) as error:
+            raise OptionError(
+                f"{_text(body)!r} is no JSON object, the body of a request"
+            ) from error
+        texts = members.get("sentences") or members.get("text") or ()
+        tokens = sum(len(text.split() if isinstance(text, str) else text) for text in texts)
+        return Request(body, tokens, MEDIA_TYPES["safetensors"], partial(self.difference, body))
+
+    def difference(self, body: bytes, content: bytes) -> float | None:
+        """Return the largest difference in tolerances; infinite for other shapes or no vectors."""
+        first = self._first.get(body)
+        if content == first:
+            return 0.0
+        vectors = _vectors(content)
+        if not vectors:
+            return math.inf
+        if first is None:
+            if len(content) <= self._left:
+                self._left -= len(content)
+                self._first[body] = content
+            return None
+        expected = _vectors(first)
+        if [each.shape for each in vectors] != [each.shape for each in expected]:
+            return math.inf
+        furthest = max(map(_largest, map(np.subtract, vectors, expected)))
+        allowed = TOLERANCES[expected[0].dtype.name] * max(map(_largest, expected))
+        return furthest / allowed if allowed else math.inf if furthest else 0.0
 
 
-@contextmanager
-def _cancelled_by_ctrl_c() -> Iterator[None]:
-    """Cancel the task at the first SIGINT; ignore SIGINT from then on, also after the block.
-
-    `asyncio.Runner` raises KeyboardInterrupt at the second one, and the phases would be lost.
-    """
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    former = signal.getsignal(signal.SIGINT)
-    assert task is not None
-
-    def interrupt(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        loop.call_soon_threadsafe(task.cancel)
-
-    if threading.current_thread() is not threading.main_thread() or not callable(former):
-        yield
-        return
-    signal.signal(signal.SIGINT, interrupt)
+def _vectors(content: bytes) -> list[NDArray[Any]]:
+    """Return the vectors of a response; none where it is damaged or a number is not finite."""
     try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is interrupt:
-            signal.signal(signal.SIGINT, former)
+        arrays = [each for _, each in sorted(safetensors.numpy.load(content).items())]
+    except Exception:  # the reader has errors of its own
+        return []
+    return arrays if all(np.isfinite(each).all() for each in arrays) else []
+
+
+def _largest(vectors: NDArray[Any]) -> float:
+    return float(np.abs(vectors).max(initial=0.0))
+
+
+def _text(content: bytes) -> str:
+    return content[:_SHOWN].decode("utf-8", "replace")
+
+
+def percentile(times: Sequence[float], percent: float) -> float:
+    """Return a percentile of some times; NaN without any."""
+    return float(np.percentile(times, percent)) if times else math.nan
+
+
+@dataclass(slots=True)
+class Phase:
+    """Counts of some seconds of load. Times are seconds of `time.perf_counter`.
+
+    Only requests due from `since` to `until` are counted; wrong, failed and lost requests are also
+    counted during the warm-up before. A refusal (429, 503) is a response of a healthy server. A
+    late request was answered 504, or after the timeout.
+
+    Attributes:
+        latencies: from the time a request was due to the end of its response, of answers in time.
+        done, done_tokens: right answers in time that came within the window, and their tokens.
+        worst: the largest difference of an answer, in tolerances.
+    """
+
+    name: str
+    since: float = -math.inf
+    until: float = math.inf
+    sent: int = 0
+    answered: int = 0
+    late: int = 0
+    lost: int = 0
+    wrong: int = 0
+    compared: int = 0
+    done: int = 0
+    done_tokens: int = 0
+    received_bytes: int = 0
+    worst: float = 0.0
+    refused: Counter[int] = field(default_factory=Counter)
+    failed: Counter[int] = field(default_factory=Counter)
+    faults: deque[str] = field(default_factory=partial(deque, maxlen=_MAX_FAULTS))
+    latencies: list[float] = field(default_factory=list)
+
+    def is_measured(self, time: float) -> bool:
+        """Tell whether a time is in the window."""
+        return self.since <= time < self.until
+
+    @property
+    def requests_per_second(self) -> float:
+        """Requests a second that were answered, right and in time."""
+        return self.done / (self.until - self.since)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Their tokens a second: the goodput."""
+        return self.done_tokens / (self.until - self.since)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a vector was wrong, a request lost, or a response neither vectors nor refusal."""
+        return bool(self.wrong or self.lost or self.failed)
+
+    def summary(self) -> dict[str, Any]:
+        """Return rates, latencies (NaN without any) and counts by name, as JSON has them."""
+        times = {f"p{each}": percentile(self.latencies, each) for each in (50, 90, 99, 100)}
+        names = ("answered", "refused", "late", "failed", "lost", "wrong", "compared", "worst")
+        return {
+            "load": self.name,
+            "requests_per_second": self.requests_per_second,
+            "tokens_per_second": self.tokens_per_second,
+            **{f"latency_{name}_ms": 1e3 * seconds for name, seconds in times.items()},
+            **{name: getattr(self, name) for name in names},
+            "faults": list(self.faults),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends requests, and compares the vectors that come back."""
+
+    connections: Connections
+    requests: Iterator[Request]
+    timeout_seconds: float = TIMEOUT_SECONDS
+
+    async def send(self, phase: Phase, due: float) -> float:
+        """Send the next request, which was due at that time (`time.perf_counter`), and count it.
+
+        Return the seconds that a client should wait before its next request.
+        """
+        request = next(self.requests)
+        is_measured = phase.is_measured(due)
+        phase.sent += is_measured
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": request.media_type,
+            "X-Request-Timeout": f"{self.timeout_seconds:g}",
+        }
+        try:
+            async with asyncio.timeout(self.timeout_seconds + _GRACE_SECONDS):
+                response = await self.connections.post("/embed", request.content, headers)
+        except (LostError, TimeoutError) as error:
+            phase.lost += 1
+            phase.faults.append(f"lost: {str(error) or 'no response, not even a late one'}")
+            return _LOST_PAUSE_SECONDS
+        if response.status == 200:
+            await self._answered(phase, request, response.body, due)
+        elif response.status in (429, 503):
+            phase.refused[response.status] += is_measured
+        elif response.status == 504:
+            phase.late += is_measured
+        else:
+            phase.failed[response.status] += 1
+            phase.faults.append(f"failed: {response.status} {_text(response.body)}")
+        wait = response.headers.get("retry-after", "")
+        return float(wait) if wait.isdecimal() else 0.0
+
+    async def _answered(self, phase: Phase, request: Request, body: bytes, due: float) -> None:
+        ended = time.perf_counter()
+        is_late = ended - due > self.timeout_seconds
+        if phase.is_measured(due):
+            phase.answered += not is_late
+            phase.late += is_late
+            if not is_late:
+                phase.latencies.append(ended - due)
+        phase.received_bytes += len(body)
+        compare = partial(request.difference, body)
+        found = compare() if len(body) <= _INLINE_BYTES else await asyncio.to_thread(compare)
+        if found is not None:
+            phase.compared += 1
+            phase.worst = max(phase.worst, found)
+        if found is not None and found > 1:
+            phase.wrong += 1
+            phase.faults.append(f"wrong: {found:.3g} tolerances: {_text(request.content)}")
+        elif phase.is_measured(ended) and not is_late:
+            phase.done += 1
+            phase.done_tokens += request.tokens
 
 
 async def closed_loop(
-    send: Send, phase: Phase, clients: int, clock: Clock = time.perf_counter
+    send: Send, phase: Phase, clients: int, clock: Callable[[], float] = time.perf_counter
 ) -> None:
     """Let clients send one request after another until `phase.until`.
 
-    A client waits for each response, so a slow server is asked less: the latencies are those of
-    so many clients, not those of a load. A refused client waits as long as `Retry-After` says.
+    Each client sends its next request after a response, so a slow server gets fewer requests. A
+    refused client waits as long as `Retry-After` says.
     """
 
     async def client() -> None:
         while (now := clock()) < phase.until:
-            pause = await send(phase, now)
-            if pause:
+            if pause := await send(phase, now):
                 await asyncio.sleep(min(pause, max(0.0, phase.until - clock())))
 
     async with asyncio.TaskGroup() as group:
@@ -144,126 +264,14 @@ async def open_loop(
     phase: Phase,
     rate: float,
     source: random.Random,
-    clock: Clock = time.perf_counter,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> None:
     """Send `rate` requests a second, as a Poisson process, until `phase.until`; repeat none.
 
-    Requests are sent when they are due, whether earlier ones were answered or not, and latencies
-    begin at that time, also for a request that is sent late: no coordinated omission.
+    Latencies begin when a request is due, also for one that is sent late: no coordinated omission.
     """
-
     due = clock()
     async with asyncio.TaskGroup() as group:
         while (due := due + source.expovariate(rate)) < phase.until:
             await asyncio.sleep(max(0.0, due - clock()))
             group.create_task(send(phase, due))
-
-
-_SENTENCES = 8  # a request
-
-_REQUESTS = 64
-_OPEN_REQUESTS = 200
-"""Least number of distinct requests, without and with an open loop. A higher number compares fewer
-responses of a short test; with a lower one several of a request are in flight, and the server
-computes them together."""
-
-_REQUESTS_A_CLIENT = 4
-
-_SERVER = (
-    *("model", "revision", "precision", "devices", "dimension", "layers", "version", "limits"),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchOptions(LoadTest):
-    """The options of `elmo bench`; the command describes them. `media` is a name of `MEDIA_TYPES`.
-
-    `layers` is a name, or numbers with commas. None and "" leave the choice to the server.
-    """
-
-    media: str
-    tolerance: float | None = None
-    text: Path | None = None
-    sentences: int | None = None
-    tokens: int | None = None
-    layers: str | None = None
-    task: str | None = None
-    pooling: str | None = None
-    dtype: str | None = None
-    normalize: bool = False
-    model: str | None = None
-
-    def workload(self) -> Workload:
-        """Return the requests to send."""
-        fields = {
-            "layers": self.layers and _layers(self.layers),
-            "task": self.task,
-            "pooling": self.pooling,
-            "dtype": self.dtype,
-            "normalize": self.normalize,
-            "model": self.model,
-        }
-        return Workload(
-            MEDIA_TYPES[self.media],
-            {name: value for name, value in fields.items() if value},
-            self.sentences or _SENTENCES,
-            tokens=self.tokens,
-            text=self.text,
-            seed=self.seed,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A server, the response of its GET /info, the requests, and a phase for each load."""
-
-    url: str
-    info: dict[str, Any]
-    workload: Workload
-    requests: Sequence[Request]
-    phases: Sequence[Phase]
-
-    @property
-    def title(self) -> str:
-        """The server and the requests in two lines."""
-        info, devices = self.info, ", ".join(self.info.get("devices", ()))
-        return (
-            f"{self.url}: {info['model']} {info['revision'][:12]}, {info['precision']} on "
-            f"{devices}\n{len(self.requests)} requests of {self.workload.size}, "
-            f"{self._mean_tokens:,.0f} tokens on average; {self.workload}"
-        )
-
-    def described(self) -> dict[str, Any]:
-        """Return the server and the requests as members of JSON."""
-        return {
-            "url": self.url,
-            "server": {name: self.info.get(name) for name in _SERVER},
-            "requests": {
-                "size": self.workload.size,
-                "mean_tokens": self._mean_tokens,
-                "fields": self.workload.fields,
-                "media_type": self.workload.media_type,
-            },
-        }
-
-    @property
-    def _mean_tokens(self) -> float:
-        return sum(request.tokens for request in self.requests) / len(self.requests)
-
-
-def measure(url: str, client: Client, options: BenchOptions, on_step: OnStep) -> Measured:
-    """Put the loads on a server. Ctrl-C ends the last phase early.
-
-    Raises WorkloadError.
-    """
-    on_step("Preparing requests")
-    info, workload = client.info(), options.workload()
-    least = _OPEN_REQUESTS if options.rates else _REQUESTS
-    count = max(least, _REQUESTS_A_CLIENT * max(options.clients, default=0))
-    requests = workload.requests(client, count, options.tolerance)
-    return Measured(url, info, workload, requests, options.run(url, requests, on_step))
-
-
-def _layers(text: str) -> str | list[int]:
-    numbers = text.split(",")
-    return [int(each) for each in numbers] if all(map(str.isdecimal, numbers)) else text

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from itertools import cycle
 
+import numpy as np
 import pytest
+import safetensors.numpy
+from numpy.typing import NDArray
 
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.phase import Phase
-from elmo_serve.load_test.sender import Request, Sender
-from elmo_serve.load_test.workload import Checker
-from elmo_serve.output import Output
+from elmo_serve.load_test.run import Phase, Reference, Sender
 from tests.support.scripted_server import (
     ScriptedServer,
     correct,
@@ -25,7 +26,6 @@ from tests.support.scripted_server import (
 
 SAFE = "application/vnd.safetensors"
 BODIES = [b'{"sentences": [["%d", "0"]]}' % number for number in (1, 2)]
-OUTPUT = Output(layers=(0, 1, 2), stacked=True)
 
 
 @pytest.fixture
@@ -41,8 +41,7 @@ class Sends:
         now = time.perf_counter()
         self.phase = Phase("test", now - 1_000, now + 1_000)
         self.connections = Connections(url, 4)
-        checker = Checker(SAFE, OUTPUT, 4, 1e-5)
-        requests = [Request(body, 2, SAFE, checker.of([2])) for body in BODIES]
+        requests = list(map(Reference().request, BODIES))
         self._sender = Sender(self.connections, cycle(requests), timeout)
 
     async def __call__(self, due: float | None = None) -> float:
@@ -65,7 +64,6 @@ async def test_right_answers_count_with_their_tokens_and_bytes(server: ScriptedS
     phase = send.phase
     assert (phase.sent, phase.answered, phase.done, phase.done_tokens) == (4, 4, 4, 8)
     assert (phase.compared, phase.wrong, phase.worst) == (2, 0, 0.0)
-    assert phase.sent_bytes == 4 * len(BODIES[0])
     assert phase.received_bytes > 4 * 3 * 2 * 4 * 4
     assert {headers["X-Request-Timeout"] for _, headers in server.requests} == {"60"}
 
@@ -75,8 +73,17 @@ async def test_a_latency_counts_from_when_the_request_was_due(server: ScriptedSe
     await send(due=time.perf_counter() - 20)
 
     assert send.phase.latencies[0] >= 20
-    assert send.phase.lags[0] >= 20
     assert send.phase.done == 1
+
+
+async def test_an_answer_counts_as_done_when_it_comes_not_when_it_was_due(
+    server: ScriptedServer,
+) -> None:
+    send = Sends(server.url)
+    send.phase.until = time.perf_counter() - 1
+    await send(due=time.perf_counter() - 20)
+
+    assert (send.phase.answered, send.phase.done) == (1, 0)
 
 
 async def test_an_answer_after_the_timeout_is_late(server: ScriptedServer) -> None:
@@ -148,3 +155,62 @@ async def test_a_large_response_is_compared_too(server: ScriptedServer) -> None:
     await send()
 
     assert send.phase.wrong == 1
+
+
+def vectors(*arrays: NDArray[np.floating]) -> bytes:
+    """Return the body of a response with these vectors."""
+    return safetensors.numpy.save({str(index): array for index, array in enumerate(arrays)})
+
+
+ONE = np.ones((3, 2, 4), np.float32)
+FIRST = vectors(ONE, 1_000 * ONE)
+
+
+@pytest.mark.parametrize(
+    ("later", "is_right"),
+    [
+        (FIRST, True),
+        (vectors(ONE + 0.009, 1_000 * ONE), True),  # by the largest value of the whole response
+        (vectors(ONE + 0.011, 1_000 * ONE), False),
+        (vectors(ONE), False),
+        (vectors(ONE, 1_000 * ONE[:, :1]), False),
+        (vectors(ONE, np.full_like(ONE, np.nan)), False),
+        (FIRST[:-1], False),
+        (vectors(), False),
+    ],
+)
+def test_a_response_is_right_by_the_first_one_to_its_body(later: bytes, is_right: bool) -> None:
+    request = Reference().request(BODIES[0])
+    assert request.difference(FIRST) is None
+
+    found = request.difference(later)
+    assert found is not None and (found <= 1) == is_right
+
+
+def test_float16_has_the_tolerance_of_its_digits() -> None:
+    request = Reference().request(BODIES[0])
+    request.difference(vectors(ONE.astype(np.float16)))
+
+    assert request.difference(vectors((ONE - 0.0009).astype(np.float16))) == pytest.approx(1, 0.1)
+
+
+def test_a_first_response_of_zeros_allows_zeros_alone() -> None:
+    request = Reference().request(BODIES[0])
+    request.difference(vectors(0 * ONE))
+
+    assert request.difference(vectors(0 * ONE)) == 0
+    assert request.difference(vectors(1e-9 * ONE)) == math.inf
+
+
+def test_first_responses_are_kept_up_to_a_bound() -> None:
+    reference = Reference(kept_bytes=len(FIRST))
+    kept, beyond = map(reference.request, BODIES)
+
+    assert [kept.difference(FIRST), beyond.difference(FIRST)] == [None, None]
+    assert [kept.difference(FIRST), beyond.difference(FIRST)] == [0, None]
+
+
+def test_tokens_are_counted_in_lists_and_in_text() -> None:
+    bodies = (b'{"sentences": [["a", "b"], []]}', b'{"text": ["a b c"], "layers": "top"}')
+
+    assert [Reference().request(body).tokens for body in bodies] == [2, 3]
