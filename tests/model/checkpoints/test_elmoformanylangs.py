@@ -295,27 +295,14 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "config": (lambda f: (f / "config.json").write_text("["), r"config\.json: is not JSON"),
     "no path": (lambda f: set_config(f, config_path=None), "config_path is null, expected"),
     "encoder": (settings("encoder", name="lstm"), r"encoder\.name is 'lstm', expected 'elmo'"),
-    "embedder": (settings("token_embedder", name="lstm"), r"token_embedder\.name is 'lstm'"),
     "cell": (settings("encoder", dim=13), r"has shape \(48, 8\), expected \(52, 8\) by .*cnn_tiny"),
-    "clip": (settings("encoder", cell_clip=-1), r"encoder\.cell_clip is -1, expected a number"),
     "no dims": (
         settings("token_embedder", word_dim=0, char_dim=0),
         "alphabet has neither characters nor words",
     ),
-    "activation": (
-        settings("token_embedder", activation="gelu"),
-        "'gelu', expected 'relu' or",
-    ),
     "dictionary": (
         lambda f: (f / "char.dic").write_text("a b\n"),
         r"char\.dic: line 1 is 'a b', expected a text, a TAB and an id",
-    ),
-    "latin": (lambda f: (f / "char.dic").write_bytes(b"\xe9\t0\n"), r"char\.dic: is not UTF-8"),
-    "marks": (
-        lambda f: (f / "char.dic").write_text(
-            (f / "char.dic").read_text().replace("<bow>", "<gow>")
-        ),
-        r": char\.dic or word\.dic: alphabet characters lack <bow>",
     ),
     "missing": (
         tensor("encoder.pkl", "forward_layer_0.state_linearity.bias", None),

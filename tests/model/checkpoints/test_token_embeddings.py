@@ -88,12 +88,6 @@ def test_a_word_input_model_equals_the_reference(words: Path, is_null: bool) -> 
         np.testing.assert_allclose(layers.numpy(), expected[:, 1:-1], rtol=0, atol=1e-5)
 
 
-def test_an_unknown_word_is_unk_and_never_padding(words: Path) -> None:
-    unheard, unknown = load(words).embed([["the", "unheard", "cat"], ["the", "<UNK>", "cat"]])
-    assert unheard.shape == (3, 3, 8)
-    torch.testing.assert_close(unheard, unknown, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["vocab.txt", "vocab.txt.gz", "vocab-2016-09-10.txt"])
 def test_a_vocabulary_is_plain_or_gzipped(words: Path, name: str) -> None:
     expected = load(words).origin

@@ -15,7 +15,7 @@ from elmo_model.models.catalogue import (
     published_models,
     tokenization,
 )
-from elmo_model.models.published import PUBLISHED, File
+from elmo_model.models.published import File
 from elmo_model.text.tokenizers import TOKENIZERS
 
 
@@ -114,17 +114,6 @@ def test_a_path_exists_or_has_a_fault(tmp_path: Path) -> None:
 
 def test_every_tokenizer_of_the_catalogue_exists() -> None:
     assert {tokenization(name)[0] for name in (*CATALOGUE, *BUILT_IN)} <= set(TOKENIZERS)
-
-
-def test_a_file_without_addresses_lies_in_the_bucket() -> None:
-    file = File("elmo/a.json", 1, 2)
-
-    assert file.urls() == (
-        f"{PUBLISHED}/elmo/a.json",
-        "https://allennlp.s3.amazonaws.com/models/elmo/a.json",
-    )
-    assert file.urls("http://here/") == ("http://here/elmo/a.json",)
-    assert (file.name, file.is_archive) == ("a.json", False)
 
 
 def test_own_addresses_replace_the_bucket_and_a_mirror_replaces_them() -> None:

@@ -34,11 +34,6 @@ def test_parameters_are_the_published_figures(
     assert published(cell, projection, highways).parameter_count == parameters
 
 
-def test_a_configuration_survives_a_dictionary() -> None:
-    config = published(1024, 128, 1)
-    assert ElmoConfig.from_dict(config.to_dict()) == config
-
-
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
@@ -87,13 +82,14 @@ LSTM = LSTMConfig(2, 1024, 128, 3.0, 3.0, True)
 @pytest.mark.parametrize(
     "config",
     [
+        published(1024, 128, 1),
         ElmoConfig(SPELT, LSTM, WordsConfig(7, 100, projection=True)),
         ElmoConfig(None, LSTM, WordsConfig(1_500_000, 100, projection=True)),
         ElmoConfig(None, LSTM, WordsConfig(7, 128, projection=False), aligned=True),
     ],
-    ids=["words and characters", "words", "words, aligned"],
+    ids=["characters", "words and characters", "words", "words, aligned"],
 )
-def test_models_of_words_survive_a_dictionary(config: ElmoConfig) -> None:
+def test_a_configuration_survives_a_dictionary(config: ElmoConfig) -> None:
     values = config.to_dict()
     assert ElmoConfig.from_dict(values) == config
     assert ("char_cnn" in values) == (config.char_cnn is not None)

@@ -51,14 +51,6 @@ def test_the_result_depends_on_the_seed_and_the_data_alone() -> None:
     assert fit_once(train, held, OPTIONS, seed=4).weights != one.weights
 
 
-def test_weight_goes_to_the_layer_that_tells_the_labels_apart() -> None:
-    found = fit_once(part("ab" * 40, 0), part("ab" * 20, 1), OPTIONS, seed=0)
-
-    assert max(found.weights) == found.weights[2]
-    assert found.validation.accuracy > 0.9
-    assert found.validation == found.score(part("ab" * 20, 1))
-
-
 class Counted(Features):
     """Features that end the test when they are asked for too often."""
 
@@ -93,17 +85,6 @@ def test_bio_labels_are_decoded_sentence_by_sentence() -> None:
     for before, after in zip(["O", *labels], labels, strict=False):
         assert after != "I-x" or before in ("B-x", "I-x")
     assert "I-x" in labels
-
-
-def test_bio_predictions_are_legal_and_scored_by_spans() -> None:
-    examples = Examples.of_tokens(
-        (["a1", f"b{n}", f"c{n}"], ["O", "B-x", "I-x"]) for n in range(40)
-    )
-
-    found = learned(examples, FitOptions(seeds=1, rounds=2, batch=32))
-
-    assert found.scores[0].span_f1 is not None
-    assert found.mean > 0.8
 
 
 def test_the_strongest_penalty_keeps_the_average() -> None:

@@ -6,7 +6,6 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from elmo_model.text.files import TextError
@@ -31,12 +30,6 @@ def shards(folder: Path) -> list[Path]:
     with lzma.open(folder / "c.txt.xz", "wt", encoding="utf-8") as file:
         file.write(TEXT)
     return find_shards([str(folder / "*.txt*")])
-
-
-def test_plain_gz_and_xz_hold_the_same_sentences(tmp_path: Path) -> None:
-    plain, compressed, extreme = shards(tmp_path)
-    assert list(sentences_of(plain)) == SENTENCES == list(sentences_of(extreme))
-    assert list(sentences_of(compressed)) == [["cat", "new"], ["The", "new", "."]]
 
 
 def test_an_encoded_corpus_holds_the_text(tmp_path: Path) -> None:
@@ -146,21 +139,6 @@ def test_a_folder_of_the_user_is_refused_and_kept(tmp_path: Path, content: str) 
     with pytest.raises(TrainingError, match=r"text: corpus\.json is of no encoded corpus"):
         encode(files, tmp_path / "text", lambda _: None)
     assert list(sentences_of(files[0])) == SENTENCES
-
-
-def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
-    encode(shards(tmp_path / "text"), tmp_path / "corpus", lambda _: None)
-    about = tmp_path / "corpus" / "corpus.json"
-    whole = about.read_text()
-    for content in ("[]", "{}", '{"shards": 1}', '{"shards": [{"name": "a.txt"}]}'):
-        about.write_text(content)
-        with pytest.raises(TrainingError, match=r"corpus: corpus\.json is of no encoded corpus"):
-            Corpus.open(tmp_path / "corpus")
-    about.write_text(whole)
-    tokens = tmp_path / "corpus" / "tokens.i32"
-    np.fromfile(tokens, dtype=np.int32)[:-1].tofile(tokens)
-    with pytest.raises(TrainingError, match="expected"):
-        Corpus.open(tmp_path / "corpus")
 
 
 def test_text_whose_corpus_is_damaged_is_encoded_again(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from elmo_model.errors import ElmoError
 from elmo_model.network.state import State
 from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
-from elmo_model.training.log import RunLog, log_line, read
+from elmo_model.training.log import RunLog, log_line
 from elmo_model.training.run import Folder, trained_model
 from elmo_model.training.snapshot import Snapshot, latest
 from tests.support import reference
-from tests.support.checkpoints import read_pair, write_pair
+from tests.support.checkpoints import read_pair
 from tests.support.training_runs import SENTENCES, TEXT, last_snapshot, options, with_changes
 
 
@@ -64,19 +64,6 @@ def test_a_refused_command_changes_nothing(
     assert contents() == before
 
 
-def test_text_that_is_not_tokenised_is_told_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("".join(f"{number} is a number.\n" for number in range(40)))
-    chosen = options(tmp_path, "run", text=(str(text),), steps=1, heldout=None)
-    note = f"{text}: lines end in tokens such as 'number.'; if they are not tokenised, `elmo tok"
-    train(chosen)
-    assert note in capsys.readouterr().out
-    train(chosen)
-    assert "lines end" not in capsys.readouterr().out
-
-
 def test_other_text_of_the_same_name_size_and_words_is_refused(tmp_path: Path) -> None:
     """The words in another order give the same vocabulary; text written again is no other text."""
     text, content = tmp_path / "text.txt", Path(TEXT).read_text()
@@ -100,14 +87,6 @@ def test_a_folder_that_was_renamed_is_continued(tmp_path: Path) -> None:
     train(moved)
     assert Folder(moved.run).read_plan().name == "new"
     assert load(moved.run / "model.safetensors").origin.name == "new"
-
-
-def test_other_weights_are_refused_in_a_folder_that_has_a_run(tmp_path: Path) -> None:
-    one, two = (write_pair(tmp_path / str(seed), seed=seed) for seed in (1, 2))
-    chosen = options(tmp_path, "run", weights=str(one), shape=None, steps=1, heldout=None)
-    train(chosen)
-    with pytest.raises(ElmoError, match=rf"has weights '{load(one).origin.revision}', found"):
-        train(replace(chosen, weights=str(two)))
 
 
 def test_the_export_holds_the_trained_network(whole: TrainOptions) -> None:
@@ -142,18 +121,6 @@ def log_of(folder: Path, step: int, seconds: float = 0.0) -> RunLog:
     chosen = options(folder, "run")
     plan = chosen.plan((), 2, 30, chosen.config())
     return RunLog(folder / "log.jsonl", plan, step, seconds)
-
-
-def test_lines_after_the_snapshot_are_dropped(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    log = log_of(tmp_path, 0)
-    for step in (1, 2, 3):
-        log.measured(step, None, 0.0)
-    with path.open("a") as file:
-        file.write('{"step": 4, "lo')  # cut off by a crash
-    assert [line["step"] for line in read(path)] == [1, 2, 3]
-    log_of(tmp_path, 2).measured(5, None, 0.0)
-    assert [line["step"] for line in read(path)] == [1, 2, 5]
 
 
 def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
 from elmo_model.training import snapshot
 from elmo_model.training.command import TrainOptions, perplexity, train
-from elmo_model.training.recipe import SOFTMAX_BIASES
 from elmo_model.training.run import Folder
 from elmo_model.training.snapshot import Snapshot
 from tests.support.training_runs import (
@@ -62,15 +61,6 @@ def test_both_recipes_learn(tmp_path: Path, recipe: str, softmax: str) -> None:
     assert train(with_changes(chosen, dropout=0.0, softmax_bias="zero")) == 0
     first, *_, last = losses(chosen.run)
     assert sum(last[1:]) < sum(first[1:]) - 0.3
-
-
-def test_a_run_from_the_unigram_model_starts_with_a_lower_loss(tmp_path: Path) -> None:
-    first = {"softmax": "full", "steps": 1, "heldout": None}
-    runs = [options(tmp_path, bias, softmax_bias=bias, **first) for bias in SOFTMAX_BIASES]
-    for chosen in runs:
-        train(chosen)
-    zero, unigram = (losses(chosen.run)[0] for chosen in runs)
-    assert sum(unigram[1:]) < sum(zero[1:]) - 0.3
 
 
 def test_the_softmax_learns_before_the_network_it_was_given(
@@ -156,23 +146,6 @@ def test_the_trial_of_threads_changes_no_number(tmp_path: Path) -> None:
     assert losses(tried.run) == losses(named.run)
     train(replace(tried, steps=13))
     assert Folder(tried.run).read_plan().threads == threads
-
-
-def test_equal_seeds_give_equal_runs(tmp_path: Path, whole: TrainOptions) -> None:
-    same = options(tmp_path, "same", seed=1, heldout=None)
-    other = options(tmp_path, "other", seed=2, heldout=None, steps=1)
-    for chosen in (same, other):
-        train(chosen)
-    assert losses(whole.run) == losses(same.run)
-    assert losses(whole.run)[0] != losses(other.run)[0]
-
-
-def test_the_log_holds_figures_of_both_directions(whole: TrainOptions) -> None:
-    line = lines(whole.run)[0]
-    assert line["loss"] == pytest.approx((line["loss_forward"] + line["loss_backward"]) / 2)
-    assert line["tokens"] == 20 and line["tokens_per_second"] > 0
-    measured = [line for line in lines(whole.run) if "heldout_perplexity" in line]
-    assert [line["step"] for line in measured] == [6, 12]
 
 
 def test_an_infinite_loss_ends_the_run_without_a_snapshot(tmp_path: Path) -> None:
