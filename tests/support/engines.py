@@ -93,7 +93,7 @@ class Bench:
         admission = self.engine.admission
         assert (self.queue.sentences, self.queue.tokens) == (0, 0)
         assert (self.engine.requests, admission.outstanding, self.engine.answers.used) == (0, 0, 0)
-        assert not len(admission._clients)
+        assert not admission._tokens._by_client
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Vectors
-from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.request import Request, Sentences
 
 OUTPUT = Output(layers=(0,), stacked=True)
@@ -26,7 +26,7 @@ def request_of(
     """Return a request with sentences of these lengths; no two are equal."""
     texts = [b"%d" % index for index in range(len(lengths))]
     sentences = Sentences(texts, lengths, [OUTPUT] * len(lengths))
-    held = (budget or Budget()).hold(sentences.cost)
+    held = (budget or Budget()).hold("", sentences.cost)
     return Request(sentences, held, now, spacing, on_end, is_bulk)
 
 

@@ -20,7 +20,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.scheduling.admission import Limits
-from elmo_serve.scheduling.byte_budget import ByteBudget
+from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks.thread import TaskThread

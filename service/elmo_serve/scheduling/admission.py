@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
+from elmo_serve.scheduling.budgets import Budget, Hold
 from elmo_serve.scheduling.dispatcher import Dispatcher
-from elmo_serve.scheduling.quotas import Budget, ClientQuotas, Hold
 
 _LONGEST_RETRY_SECONDS = 60.0
 """Upper limit of `Retry-After`: an estimate for longer is over a queue that will have changed."""
@@ -44,19 +44,13 @@ class Admitted:
     """The account of an admitted request, and its class.
 
     A request is bulk if it is larger than a batch or if its caller says so.
-    `tokens` are given back as sentences are answered, and the rest by `close`.
+    `tokens` are given back as sentences are answered, and the rest when the request ends.
     `virtual_seconds_per_token` lie between the virtual start times of two consecutive tokens.
     """
 
     is_bulk: bool
     tokens: Hold
     virtual_seconds_per_token: float
-    _of_client: Hold
-
-    def close(self) -> None:
-        """Give back everything that is still held; a second call does nothing."""
-        self.tokens.release()
-        self._of_client.release()
 
 
 class Admission:
@@ -72,8 +66,7 @@ class Admission:
         self._default = next(iter(backlogs))
         self._clock = clock
         self._limits = limits
-        self._tokens = Budget(limits.queue_tokens)
-        self._clients = ClientQuotas(limits.client_tokens)
+        self._tokens = Budget()
 
     @property
     def outstanding(self) -> int:
@@ -121,9 +114,8 @@ class Admission:
         seconds = _virtual_duration(cost * backlog.seconds_per_token, timeout_seconds)
         return Admitted(
             is_bulk or cost > backlog.pool.interactive_size,
-            self._tokens.hold(cost),
+            self._tokens.hold(client, cost),
             seconds / max(cost, 1),
-            self._clients.hold(client, cost),
         )
 
     def refusal(
@@ -142,7 +134,8 @@ class Admission:
             return None
         model = model or self._default
         backlog = self._backlogs[model]
-        if excess := self._tokens.excess(cost):
+        excess = self.outstanding + cost - self._limits.queue_tokens
+        if excess > 0:
             busy = [each for each in self._backlogs.values() if each.tokens_before(math.inf)]
             return Overloaded(
                 f"{self.outstanding} of {self._limits.queue_tokens} tokens are queued; {cost} more "
@@ -166,15 +159,14 @@ class Admission:
 
     def _check_client(self, client: str, cost: int, backlog: Dispatcher) -> None:
         """Raise an error when the request is over the limit of its client."""
-        limit, excess = self._clients.limit, self._clients.excess(client, cost)
-        if limit is None or not excess:
+        limit, used = self._limits.client_tokens, self._tokens.used_by(client)
+        if limit is None or used + cost <= limit:
             return
         if cost > limit:
             raise _too_large(cost, limit, "for one client (ELMO_MAX_CLIENT_TOKENS)")
         raise ClientOverShare(
-            f"This client has {self._clients.used(client)} of its {limit} tokens queued; {cost} "
-            "more do not fit.",
-            retry_after=_retry_after(backlog, excess),
+            f"This client has {used} of its {limit} tokens queued; {cost} more do not fit.",
+            retry_after=_retry_after(backlog, used + cost - limit),
         )
 
 

@@ -15,7 +15,7 @@ from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.scheduling.admission import Admission, Limits
-from elmo_serve.scheduling.byte_budget import ByteBudget
+from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
@@ -144,7 +144,7 @@ class Engine:
         dispatcher = self._dispatchers[model]
         texts = Sentences(sentences, lengths, outputs)
         admitted = self.admission.admit(texts.cost, timeout_seconds, client, model, is_bulk=is_bulk)
-        with contextlib.closing(admitted):
+        try:
             is_over = asyncio.get_running_loop().create_future()
             request = Request(
                 texts,
@@ -156,6 +156,8 @@ class Engine:
                 trace,
             )
             await self._run(request, dispatcher, is_over)
+        finally:
+            admitted.tokens.release()
         if request.error is not None:
             raise request.error
         dispatcher.metrics.sentences.inc(len(sentences))

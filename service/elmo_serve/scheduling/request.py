@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Vectors
-from elmo_serve.scheduling.quotas import Hold
+from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.tracing.trace import Trace
 
 

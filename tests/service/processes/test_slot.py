@@ -332,18 +332,6 @@ async def test_a_block_of_a_killed_process_is_given_out_again_once_it_was_reaped
         os.kill(pid, 0)
 
 
-def test_the_time_that_a_task_took_begins_when_the_one_before_it_ends() -> None:
-    bench = Bench()
-    bench.child.say("ready")
-    bench.slot.assign("one", 1)
-    bench.slot.assign("two", 1)
-    bench.clock.advance(3)
-    assert (bench.slot.finish(), bench.slot.seconds) == ("one", 3)
-    bench.clock.advance(2)
-
-    assert (bench.slot.finish(), bench.slot.seconds) == ("two", 2)
-
-
 def test_progress_renews_the_time_of_a_task() -> None:
     bench = Bench()
     bench.child.say("ready")
@@ -455,10 +443,3 @@ def test_the_pace_is_that_of_the_last_full_task() -> None:
     assert bench.slot.full_pace == pytest.approx(2e-3)
     bench.run(seconds=4.0, size=10)  # a short task is bound by latency
     assert bench.slot.full_pace == pytest.approx(2e-3)
-
-
-def test_a_task_without_size_is_no_measure() -> None:
-    bench = Bench()
-    bench.run(seconds=1.0, size=0)
-
-    assert bench.slot.full_pace == 0

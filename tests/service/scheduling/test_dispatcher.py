@@ -1,7 +1,6 @@
 """The dispatcher composes good batches, and survives everything that happens to a worker."""
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,22 +54,6 @@ async def test_equal_sentences_of_a_request_are_computed_once() -> None:
         check(await b.ask(sentences), sentences)
 
         assert b.computed[orjson.dumps(same)] == 1
-
-
-@in_virtual_time
-async def test_a_short_request_is_answered_while_a_bulk_request_runs() -> None:
-    async with bench(slow(2e-5)) as b:
-        bulk = b.ask(same_length("w", 3_000))
-        await until(lambda: len(b.batches) > 5)
-        waits = []
-        for index in range(20):
-            before = len(b.batches)
-            await b.ask([[f"small{index}"] * 6])
-            waits.append(len(b.batches) - before)
-
-        assert not bulk.done()
-        assert max(waits) <= 3  # the one that runs, its own, one more
-        await bulk
 
 
 @in_virtual_time
@@ -198,18 +181,6 @@ async def test_an_interrupted_batch_and_the_urgent_one_are_both_run_again_after_
         check(await bulk, sentences)
 
 
-@pytest.mark.parametrize(("device", "most"), [("cpu", 1), ("cuda:0", 2)])
-@in_virtual_time
-async def test_an_accelerator_alone_holds_a_second_batch(device: str, most: int) -> None:
-    async with bench(lambda: GatedWorker(is_open=False), device=device) as b:
-        bulk = b.ask(same_length("w", 100))
-        await turns()
-
-        assert len(b.workers[0].queue) == most
-        b.workers[0].open()
-        await bulk
-
-
 @in_virtual_time
 async def test_the_wait_of_a_request_is_that_for_its_first_batch() -> None:
     async with bench(slow(1e-2), budget=16) as b:
@@ -244,17 +215,6 @@ async def test_only_the_culprit_fails_and_it_is_found_by_halving(size: int, plac
 
 
 @in_virtual_time
-async def test_several_culprits_fail_alone() -> None:
-    async with bench() as b:
-        sentences = [[f"s{i}", RAISES if i in (2, 3, 11) else "x"] for i in range(16)]
-        tasks = [b.ask([sentence]) for sentence in sentences]
-        found = await asyncio.gather(*tasks, return_exceptions=True)
-
-        failed = [index for index, answer in enumerate(found) if isinstance(answer, Exception)]
-        assert failed == [2, 3, 11]
-
-
-@in_virtual_time
 async def test_an_error_points_to_the_sentence_in_each_request_that_has_it() -> None:
     async with bench() as b:
         one, two = b.ask([["fine"], [RAISES]]), b.ask([[RAISES], ["fine"], ["too"]])
@@ -279,15 +239,6 @@ async def test_a_sentence_with_vectors_that_are_not_finite_fails_alone() -> None
             check(answer, [sentence])
         assert len(b.batches) == 1
         assert b.count("elmo_failures_total", reason="not_finite") == 1
-
-
-@in_virtual_time
-async def test_the_models_own_error_is_not_shown_to_the_client() -> None:
-    async with bench() as b:
-        with pytest.raises(SentenceFailed) as caught:
-            await b.ask([[RAISES]])
-
-        assert "IndexError" not in str(caught.value)
 
 
 # A worker is lost
@@ -342,18 +293,6 @@ async def test_a_sentence_that_kills_workers_kills_two_of_three_at_most() -> Non
 
 
 @in_virtual_time
-async def test_without_a_ready_worker_a_request_is_refused_at_once() -> None:
-    async with bench() as b:
-        b.workers[0].die("was killed by SIGKILL")
-        await until(lambda: b.engine.unavailable_reason() is not None)
-
-        with pytest.raises(Unavailable) as caught:
-            await b.ask([["a"]])
-        assert "none of its workers is up" in caught.value.detail
-        await until(lambda: b.engine.unavailable_reason() is None)
-
-
-@in_virtual_time
 async def test_a_worker_that_hangs_is_replaced_and_its_other_requests_are_answered() -> None:
     async with bench(GatedWorker, timeouts=Timeouts(first_batch=5, batch=0.1)) as b:
         await b.ask([["warm"]])
@@ -365,21 +304,6 @@ async def test_a_worker_that_hangs_is_replaced_and_its_other_requests_are_answer
 
         check(await behind, [["behind"]])
         assert b.count("elmo_failures_total", reason="worker_hung") == 1
-
-
-@in_virtual_time
-async def test_a_worker_that_hangs_on_its_first_batch_is_replaced() -> None:
-    async with bench(GatedWorker, timeouts=Timeouts(first_batch=0.1)) as b:
-        with pytest.raises(Unavailable):
-            await b.ask([[HANGS]])
-
-
-@in_virtual_time
-async def test_a_worker_that_never_ends_loading_is_replaced() -> None:
-    kinds = iter([GatedWorker(loads=False), GatedWorker(), GatedWorker()])
-    async with bench(GatedWorker, lambda: next(kinds), timeouts=Timeouts(load=0.1)) as b:
-        await until(lambda: len(b.workers) == 3)
-        await until(lambda: b.pool.ready_count == 2)
 
 
 # There is no memory
@@ -396,19 +320,6 @@ async def test_a_batch_without_device_memory_is_halved_and_the_budget_follows() 
         learned = b.pool.slots[0].budget
         assert 16 <= learned <= 20
         assert b.count("elmo_batch_budget_tokens", device="cpu") == learned
-
-
-@in_virtual_time
-async def test_the_budget_grows_back_when_there_is_device_memory_again() -> None:
-    async with bench(lambda: GatedWorker(memory_tokens=20), budget=64) as b:
-        await b.ask(same_length("s", 40, 2))
-        low = b.pool.slots[0].budget
-        b.workers[0].memory_tokens = math.inf
-        many = same_length("t", 7_000, 2)
-        check(await b.ask(many), many)
-
-        assert low <= 20
-        assert b.pool.slots[0].budget == 64
 
 
 @in_virtual_time
@@ -446,18 +357,6 @@ async def test_a_batch_without_shared_memory_is_answered_503_and_the_worker_stay
         assert sum(isinstance(answer, Embedded) for answer in found) == 2
         check(await b.ask([["next"]]), [["next"]])
         assert len(b.workers) == 1
-
-
-@in_virtual_time
-async def test_a_shortage_of_shared_memory_is_logged_once_for_each_batch(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with bench() as b:
-        with full_arena(b):
-            await asyncio.gather(*(b.ask([[word]]) for word in "abc"), return_exceptions=True)
-
-    errors = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
-    assert errors == ["no shared memory"]
 
 
 @in_virtual_time

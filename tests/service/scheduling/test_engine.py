@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-import orjson
 import pytest
 
 from elmo_serve.errors import (
@@ -147,19 +146,6 @@ async def test_a_batch_that_runs_counts_as_queued_before_a_new_request() -> None
             await b.ask([["small"]], timeout=5.0)
         b.workers[0].open()
         await task
-
-
-@in_virtual_time
-async def test_a_request_that_takes_longer_than_its_timeout_is_refused_at_once() -> None:
-    async with bench(slow(1e-3)) as b:
-        await b.ask(same_length("w", 16))
-        before = asyncio.get_running_loop().time()
-        with pytest.raises(TooLarge, match="send fewer"):
-            await b.ask(same_length("a", 100), timeout=0.5)
-
-        assert asyncio.get_running_loop().time() == before
-        assert b.count("elmo_failures_total", reason="deadline") == 0
-        assert b.computed[orjson.dumps(["a0"] * 6)] == 0
 
 
 @in_virtual_time
@@ -331,12 +317,6 @@ async def test_requests_fail_when_the_drain_time_is_over() -> None:
         with pytest.raises(Unavailable, match="drain time"):
             await task
         assert b.workers[0].is_dead
-
-
-@in_virtual_time
-async def test_an_idle_engine_is_drained_at_once() -> None:
-    async with bench() as b:
-        assert await b.engine.drain(5)
 
 
 # Everything at once

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_serve.errors import Unavailable
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.fair_queue import (
     AGEING_BOUND,
     BULK_DIVISOR,
@@ -18,7 +19,6 @@ from elmo_serve.scheduling.fair_queue import (
     halves,
     padded_tokens,
 )
-from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.scheduling.request import Request, SentenceJob
 from tests.support.requests import request_of, vectors_of
 
@@ -231,24 +231,7 @@ def test_a_batch_of_short_sentences_is_bounded_by_their_number(tokens: int, is_b
     assert sizes == [MAX_SENTENCES, MAX_SENTENCES, 3_000 - 2 * MAX_SENTENCES]
 
 
-def test_a_sentence_over_the_budget_runs_alone() -> None:
-    queue = FairQueue()
-    queue_request(queue, [5, 500, 5])
-
-    assert sorted([job.tokens for job in batch] for batch in drain(queue)) == [[5, 5], [500]]
-
-
 # Interactive and bulk
-
-
-def test_a_short_request_does_not_wait_behind_a_bulk_request() -> None:
-    queue = FairQueue()
-    queue_request(queue, [30] * 10_000, is_bulk=True)
-    for _ in range(50):
-        queue.next_batch(BUDGET)
-    small = queue_request(queue, [30], 40 * 32.0)[0]
-
-    assert small in queue.next_batch(BUDGET)
 
 
 def test_interactive_requests_get_a_small_batch_before_the_next_bulk_batch() -> None:
@@ -282,15 +265,6 @@ def test_a_whole_batch_of_bulk_may_be_short_sentences() -> None:
     queue_request(queue, [50], bulk[MAX_SENTENCES].virtual_start)
 
     assert queue.next_batch(100_000) == bulk[:MAX_SENTENCES]
-
-
-def test_an_urgent_batch_is_interactive_whatever_is_due_first() -> None:
-    queue = FairQueue()
-    queue_request(queue, [14] * 1_000, is_bulk=True)
-    small = queue_request(queue, [14, 14], 1e6)
-
-    assert queue.next_interactive(1024) == small
-    assert queue.next_interactive(1024) == []
 
 
 def test_interactive_requests_fill_a_batch_together() -> None:
@@ -355,29 +329,6 @@ def test_a_stream_of_new_requests_starves_nothing(count: int, most: int, is_bulk
 # Batches that run again
 
 
-def test_retries_come_first_in_their_order() -> None:
-    queue = FairQueue()
-    queue_request(queue, [3] * 20)
-    one, two = queue.next_batch(20), queue.next_batch(20)
-    queue.retry(one, two)
-
-    assert (queue.sentences, queue.tokens) == (20, 100)
-    assert [queue.next_batch(20), queue.next_batch(20)] == [one, two]
-    assert len(queue.next_batch(20)) == 4
-
-
-def test_a_retry_is_split_for_a_smaller_budget() -> None:
-    queue = FairQueue()
-    queue_request(queue, [3] * 8)
-    jobs = queue.next_batch(40)
-    queue.retry(jobs)
-    batches = [queue.next_batch(10) for _ in range(4)]
-
-    assert [job for batch in batches for job in batch] == jobs
-    assert {padded_tokens(batch) for batch in batches} == {10}
-    assert queue.next_batch(10) == []
-
-
 def test_tokens_before_a_virtual_time_include_retries() -> None:
     queue = FairQueue()
     queue_request(queue, [3] * 20, 100.0)
@@ -387,28 +338,7 @@ def test_tokens_before_a_virtual_time_include_retries() -> None:
     assert queue.tokens_before(1e9) == 100
 
 
-@pytest.mark.parametrize("size", [1, 2, 7])
-def test_halves_are_all_of_a_batch(size: int) -> None:
-    jobs = list(request_of([1] * size).jobs())
-    first, second = halves(jobs)
-
-    assert first + second == jobs
-    assert abs(len(first) - len(second)) <= 1
-
-
 # Requests that end
-
-
-def test_withdrawn_sentences_are_dropped_wherever_they_wait() -> None:
-    queue = FairQueue()
-    request = queue_request(queue, [3] * 12)[0].request
-    runs, retried = queue.next_batch(20), queue.next_batch(20)
-    queue.retry(retried)
-
-    assert end(queue, request) == 8
-    assert (queue.sentences, queue.tokens, queue.next_batch(1_000)) == (0, 0, [])
-    queue.retry(runs)  # the worker is lost: nobody wants this batch any more
-    assert (queue.sentences, queue.next_batch(1_000)) == (0, [])
 
 
 def test_a_request_that_has_ended_and_is_not_withdrawn_yet_is_not_computed() -> None:

@@ -4,11 +4,9 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-import pytest
-
 from elmo_serve.errors import DeadlineExceeded, Overloaded
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS
-from tests.support.engines import Bench, bench, same_length
+from tests.support.engines import Bench, bench
 from tests.support.gated_worker import GatedWorker
 from tests.support.virtual_time import in_virtual_time
 
@@ -108,20 +106,6 @@ async def test_clients_that_obey_retry_after_are_all_answered() -> None:
         assert len(load.latencies) == 200
         assert load.late == 0
         assert now() - start < 2 * load.tokens * SECONDS_PER_TOKEN
-
-
-@in_virtual_time
-async def test_a_request_that_would_have_been_late_is_answered_after_its_retry_after() -> None:
-    async with bench(lambda: GatedWorker(1e-3)) as b:
-        await b.ask(same_length("w", 16))  # the throughput is measured now
-        bulk = b.ask(same_length("a", 312), timeout=6.0)  # 2.5 s
-        await asyncio.sleep(0)
-        wanted = same_length("b", 100)  # 0.8 s
-        with pytest.raises(Overloaded) as caught:
-            await b.ask(wanted, timeout=4.0)
-        await asyncio.sleep(caught.value.retry_after)
-        await b.ask(wanted, timeout=4.0)
-        await bulk
 
 
 @in_virtual_time

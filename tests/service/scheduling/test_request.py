@@ -3,7 +3,7 @@
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.request import Sentences, cost_of
 from tests.support.requests import OUTPUT, request_of, vectors_of
 

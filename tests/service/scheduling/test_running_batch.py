@@ -2,7 +2,7 @@
 
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, view
-from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.request import Request, SentenceJob, Sentences
 from elmo_serve.scheduling.running_batch import RunningBatch
 
@@ -17,7 +17,7 @@ DIMENSION = 5
 def jobs_of(lengths: list[int], outputs: list[Output]) -> list[SentenceJob]:
     """Return the jobs of one request."""
     sentences = Sentences([b"%d" % length for length in lengths], lengths, outputs)
-    request = Request(sentences, Budget().hold(sentences.cost), 0.0, 1.0, lambda: None)
+    request = Request(sentences, Budget().hold("", sentences.cost), 0.0, 1.0, lambda: None)
     return list(request.jobs())
 
 

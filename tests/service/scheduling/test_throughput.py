@@ -53,24 +53,6 @@ def test_the_best_pace_is_kept_whatever_warm_ups_and_batches_follow() -> None:
     assert estimate.best_seconds_per_token == pytest.approx(0.001, rel=0.01)
 
 
-def test_small_batches_are_not_counted() -> None:
-    estimate = ThroughputEstimate(Clock())
-    estimate.add(1_000, 1.0, fullness=1.0)
-    estimate.add(10, 1.0, fullness=0.49)
-
-    assert estimate.seconds_per_token == pytest.approx(0.001)
-
-
-def test_the_estimate_follows_a_change() -> None:
-    estimate = ThroughputEstimate(Clock())
-    for _ in range(100):
-        estimate.add(1_000, 1.0, fullness=1.0)
-    for _ in range(50):
-        estimate.add(1_000, 3.0, fullness=1.0)
-
-    assert estimate.seconds_per_token == pytest.approx(0.003, rel=0.01)
-
-
 def test_an_old_measurement_is_not_trusted() -> None:
     clock = Clock()
     estimate = ThroughputEstimate(clock)

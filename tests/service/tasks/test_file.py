@@ -21,13 +21,6 @@ def read(file: Path, name: str, owner: TaskOwner) -> Task:
     return TaskFile((), load(file, name)).task(name, owner)
 
 
-def test_a_task_is_read_back_to_the_bit(tmp_path: Path) -> None:
-    file = tmp_path / "ner.json"
-    file.write_bytes(encode(NER, OWNER))
-
-    assert read(file, "ner", OWNER) == NER
-
-
 @pytest.mark.parametrize(
     ("members", "message"),
     [
@@ -47,14 +40,6 @@ def test_a_file_is_held_to_the_rules_of_a_put(
 
     with pytest.raises((RequestError, ValueError), match=message):
         read(file, "ner", OWNER)
-
-
-def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "ner.json"
-    file.write_text('{"weights": [1, 2, 3]}')
-
-    with pytest.raises(ValueError, match="found nothing"):
-        load(file, "ner")
 
 
 @pytest.mark.parametrize(

@@ -104,13 +104,6 @@ def test_a_name_stays_in_its_folder(tmp_path: Path, name: str) -> None:
     assert list(inside.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a", "7", "a.json", "A-b_c.d", "a" * 64, "a."])
-def test_a_good_name_comes_back(folder: TaskFolder, name: str) -> None:
-    put(folder, named(name))
-
-    assert [task.name for task in folder.list(OWNER)] == [name]
-
-
 def test_names_that_differ_in_case_alone_and_too_many_are_refused(
     folder: TaskFolder, tmp_path: Path
 ) -> None:
@@ -239,19 +232,6 @@ def test_strangers_are_named_once_and_temporary_files_are_not(
 
     assert {warning.split("'")[1] for warning in warnings(caplog)} == {"README.md", "my task.json"}
     assert len(warnings(caplog)) == 2
-
-
-def test_a_folder_that_holds_files_is_neither_replaced_nor_deleted(
-    folder: TaskFolder, tmp_path: Path
-) -> None:
-    (tmp_path / "ner.json").mkdir()
-    (tmp_path / "ner.json" / "precious").write_text("data")
-
-    for call in (lambda: put(folder), lambda: folder.delete("ner", OWNER)):
-        with pytest.raises(Conflict, match="A folder has the name"):
-            call()
-
-    assert (tmp_path / "ner.json" / "precious").read_text() == "data"
 
 
 def test_a_file_without_the_right_to_read_is_left_out_until_it_has_it() -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
-from elmo_serve.processes.slot import LONGEST_DELAY, MAX_FAILED_STARTS, SlotSpec
+from elmo_serve.processes.slot import LONGEST_DELAY, SlotSpec
 from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.workers.messages import (
     Batch,
     Done,
     Failed,
-    LoadFailed,
     Message,
     ModelInfo,
     Ready,
@@ -137,15 +135,6 @@ async def test_a_pool_reports_its_workers_and_their_batches_in_order() -> None:
     assert bench.pool.info == INFO
 
 
-async def test_the_next_worker_is_told_what_the_lost_one_reported() -> None:
-    bench = Bench()
-    bench.workers[0].say(Ready(INFO))
-    bench.workers[0].end("exited with status 1")
-    bench.clock.advance(1)
-
-    assert bench.known == [None, Ready(INFO)]
-
-
 async def test_the_first_worker_of_a_device_is_ready_before_the_others_start() -> None:
     """They are given the form of the products that it has found, so all give the same bits."""
     bench = Bench(2, devices=("cpu", "cuda:0"))
@@ -199,15 +188,6 @@ async def test_a_batch_without_device_memory_halves_the_budget_and_many_others_r
     assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 563
 
 
-async def test_the_reason_of_a_failed_load_is_kept() -> None:
-    bench = Bench()
-    bench.workers[0].say(LoadFailed("no such model"))
-    bench.workers[0].end("exited with status 0")
-
-    assert bench.slot.start_failure == "no such model"
-    assert await bench.pool.wait_for_start() == "no such model"
-
-
 async def test_a_model_with_a_fault_gets_no_worker_and_counts_as_down() -> None:
     bench = Bench(2, fault="cannot be fetched")
 
@@ -234,15 +214,6 @@ async def test_an_idle_worker_takes_whatever_is_queued() -> None:
     assert second not in (None, first)
 
 
-async def test_a_worker_that_is_not_ready_takes_nothing() -> None:
-    bench = Bench()
-    assert bench.pool.free(10_000) is None
-    bench.workers[0].say(Ready(INFO))
-    bench.workers[0].end("exited with status 1")
-
-    assert bench.pool.free(10_000) is None
-
-
 async def test_of_idle_workers_the_fastest_takes_a_batch() -> None:
     bench = Bench(devices=("cpu", "cuda:0"))
     for worker, pace in zip(bench.workers, (1e-3, 1e-5), strict=True):
@@ -259,38 +230,9 @@ async def test_a_worker_on_an_accelerator_holds_a_second_batch_if_it_is_full() -
     bench.submit(2)
 
     assert bench.pool.free(1_000) is None
-
-
-async def test_a_worker_on_a_cpu_holds_one_batch() -> None:
-    bench = ready("cpu")
-    bench.submit(1)
-
-    assert bench.pool.free(1_000) is None
-
-
-async def test_a_block_of_a_stuck_worker_is_given_to_nobody_until_it_has_ended() -> None:
-    bench = Bench()
-    stuck = bench.workers[0]
-    stuck.say(Ready(INFO))
-    bench.submit(1)
-    place = stuck.batches.pop().block.start
-    stuck.is_stuck = True
-    bench.clock.advance(100)
-    assert bench.scheduler.events[-1].startswith("lost 1 []")
-    assert not bench.pool.is_ready
-    gc.collect()
-    assert bench.arena.acquire(1).start != place
-    stuck.end("was killed by SIGKILL")
-    gc.collect()
-
-    assert bench.arena.acquire(1).start == place
-
-
-async def test_the_budget_is_what_the_warm_up_had_memory_for() -> None:
-    bench = Bench()
-    bench.workers[0].say(Ready(INFO, WarmUp(250)))
-
-    assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 250
+    on_cpu = ready("cpu")
+    on_cpu.submit(1)
+    assert on_cpu.pool.free(1_000) is None
 
 
 async def test_the_wait_for_start_is_the_first_worker_that_is_ready() -> None:
@@ -316,18 +258,6 @@ async def test_the_wait_for_start_is_a_reason_when_every_start_fails() -> None:
     assert bench.pool.reason.startswith("cpu: the worker exited with status 1; cuda:0: ")
 
 
-async def test_a_pool_is_fit_until_every_slot_has_given_up() -> None:
-    bench = Bench()
-    for _ in range(MAX_FAILED_STARTS):
-        assert bench.pool.can_recover
-        bench.workers[-1].end("exited with status 1")
-        bench.clock.advance(LONGEST_DELAY)
-    assert not bench.pool.can_recover
-    bench.workers[-1].say(Ready(INFO))
-
-    assert bench.pool.can_recover
-
-
 async def test_a_worker_that_dies_as_soon_as_it_is_ready_leaves_the_pool_fit() -> None:
     bench = Bench()
     for _ in range(50):
@@ -338,11 +268,3 @@ async def test_a_worker_that_dies_as_soon_as_it_is_ready_leaves_the_pool_fit() -
         bench.clock.advance(LONGEST_DELAY)
 
     assert len(bench.workers) == 51
-
-
-async def test_a_pool_that_is_killed_starts_no_worker() -> None:
-    bench = ready("cpu", "cuda:0")
-    bench.pool.kill()
-    bench.clock.advance(1_000)
-
-    assert len(bench.workers) == 2

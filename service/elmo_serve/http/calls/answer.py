@@ -15,7 +15,7 @@ from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output
-from elmo_serve.scheduling.byte_budget import ByteHold
+from elmo_serve.scheduling.budgets import Hold
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
@@ -71,7 +71,7 @@ class ChunkedResponse(Response):
         chunks: list[Chunk],
         warnings: int,
         headers: Sequence[tuple[bytes, bytes]],
-        hold: ByteHold,
+        hold: Hold,
     ) -> None:
         # Not Response's own constructor, which would join and copy a body.
         self.background = None

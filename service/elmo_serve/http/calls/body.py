@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from elmo_serve.errors import TooLarge
 from elmo_serve.http import headers
 from elmo_serve.http.calls.deadline import DisconnectError
-from elmo_serve.scheduling.byte_budget import ByteBudget
+from elmo_serve.scheduling.budgets import ByteBudget
 
 if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
     from starlette.types import Receive, Scope
@@ -65,7 +65,7 @@ class Body:
             self.size += len(piece)
             self._check_size(self.size)
             if self.size > SMALL_BODY_BYTES:
-                self._hold.add(self.size - self._hold.size)
+                self._hold.add(self.size - self._hold.left)
             self._pieces.append(piece)
             more = message.get("more_body", False)
 

@@ -166,7 +166,7 @@ class EmbeddingCall:
         return embedded
 
     def reserve(self, size: int) -> None:
-        """Count bytes of the response until it is sent; raises as `ByteHold.add`."""
+        """Count bytes of the response until it is sent; raises as `Hold.add`."""
         self._answer.add(size)
 
     def learn(self, texts: TokenizedTexts) -> None:

@@ -30,7 +30,7 @@ from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors, view
 from elmo_serve.processes.slot import REAP_SECONDS
-from elmo_serve.scheduling.byte_budget import ByteBudget
+from elmo_serve.scheduling.budgets import ByteBudget
 from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
 from tests.support.processes import children, is_alive

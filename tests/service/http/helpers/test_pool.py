@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -18,7 +17,7 @@ from elmo_serve.http.helpers.process import Call, HelperError
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Bytes
 from elmo_serve.processes.child import ChildProcess
-from elmo_serve.processes.slot import REAP_SECONDS, Started
+from elmo_serve.processes.slot import Started
 from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
 
@@ -237,41 +236,6 @@ async def test_while_no_process_can_be_started_tasks_are_refused() -> None:
             waiting.result()
 
 
-async def test_a_process_that_hangs_does_not_hold_up_the_others() -> None:
-    with bench(2) as b:
-        pending = [b.run(str(number)) for number in range(12)]
-        hanging, sound = b.processes
-        for _ in range(10):
-            sound.say(1)
-
-        assert len(hanging.tasks) == 2
-        assert [each.done() for each in pending].count(True) == 10
-
-
-async def test_what_a_stuck_process_may_write_to_is_given_to_nobody_until_it_has_ended() -> None:
-    """SIGKILL does not end a process that waits in the kernel: it may write to its block later."""
-    with bench() as b:
-        stuck, arena = b.process, b.pool.arena
-        stuck.is_stuck = True
-        written = b.pool.run(write, "word", size=1, output=100)
-        place = stuck.tasks[0].start
-        stuck.tasks.clear()
-        b.clock.advance(WORDS.timeouts.first_batch)
-        assert stuck.is_killed
-        b.clock.advance(REAP_SECONDS)
-        b.process.say(Started())
-        (again,) = b.process.tasks
-        again.array[:4] = list(b"word")
-        b.process.say(4)
-
-        assert bytes(await written) == b"word"
-        assert again.start != place
-        assert arena.acquire(100).start != place
-        stuck.end("was killed by SIGKILL")
-        gc.collect()
-        assert arena.acquire(100).start == place
-
-
 async def test_a_call_without_memory_for_its_result_is_refused() -> None:
     with bench() as b:
         too_large = b.pool.run(write, "word", size=1, output=2 * b.pool.arena.size)
@@ -313,11 +277,3 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
         assert b.lost("hung") == 1
         assert [each.done() for each in pending] == [True] * 3
         assert [each.cancelled() for each in pending].count(True) == 1
-
-
-async def test_a_task_that_somebody_waits_for_has_its_full_time() -> None:
-    with bench() as b:
-        b.run("long")
-        b.clock.advance(WORDS.timeouts.first_batch - 1)
-
-        assert not b.process.is_killed

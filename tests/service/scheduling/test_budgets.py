@@ -1,4 +1,4 @@
-"""Bytes are shared by clients: one alone may use all, and never keeps another one out."""
+"""Each unit of a budget counts once; one client alone may use all bytes, and keeps no other out."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
-from elmo_serve.scheduling.byte_budget import ByteBudget
+from elmo_serve.scheduling.budgets import Budget, ByteBudget
 
 FULL = (Overloaded, ClientOverShare)
 
@@ -21,6 +21,19 @@ class Clock:
 
 def budget_of(limit: int = 1_000, clock: Clock | None = None) -> ByteBudget:
     return ByteBudget(limit, "answers", "ELMO_MAX_ANSWER_BYTES", clock or Clock())
+
+
+def test_a_hold_gives_back_what_it_has_left_and_no_more() -> None:
+    budget = Budget()
+    hold, other = budget.hold("a", 7), budget.hold("b", 1)
+    hold.give_back(2)
+    assert (budget.used, budget.used_by("a"), hold.left) == (6, 5, 5)
+
+    hold.give_back(9)
+    hold.release()
+    assert (budget.used, budget.used_by("a"), hold.left) == (1, 0, 0)
+    other.release()
+    assert not budget._by_client, "clients are stored only while they use something"
 
 
 def test_a_client_alone_may_use_all() -> None:
@@ -113,12 +126,12 @@ def test_the_sum_is_bounded_and_empty_in_the_end(steps: list[tuple[int, int, boo
     for client, size, ends in steps:
         with contextlib.suppress(*FULL):
             alive.append(budget.hold(f"{client}", size))
-        assert budget.used == sum(hold.size for hold in alive) <= 1_500
+        assert budget.used == sum(hold.left for hold in alive) <= 1_500
         if ends and alive:
             alive.pop(client % len(alive)).release()
     was_used = budget.used > 0
     for hold in alive:
         hold.release()
     assert budget.used == 0
-    assert not budget._used_by
+    assert not budget._by_client
     assert bool(idle) or not was_used
