@@ -21,8 +21,13 @@ from starlette.types import ASGIApp
 
 from elmo_serve.http import openapi
 from elmo_serve.http.middleware.context import RequestContext
-from elmo_serve.http.middleware.page_checks import host_check, origin_check
-from elmo_serve.http.middleware.request_checks import RequestChecks, check_head, connection_check
+from elmo_serve.http.middleware.request_checks import (
+    RequestChecks,
+    check_head,
+    connection_check,
+    host_check,
+    origin_check,
+)
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes import (
     embed,

@@ -11,9 +11,9 @@ from elmo_serve.bulk_queue import bulk_queue
 from elmo_serve.http.calls.deadline import Deadlines
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.helpers import Helpers
-from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.middleware.context import RequestMetrics
+from elmo_serve.http.middleware.request_checks import LoadShedder
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics

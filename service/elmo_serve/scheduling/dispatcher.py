@@ -9,9 +9,8 @@ from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.watchdog import Clock, Timer
-from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue, halves
-from elmo_serve.scheduling.request import Request, SentenceJob
-from elmo_serve.scheduling.running_batch import RunningBatch
+from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
+from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
 from elmo_serve.scheduling.throughput import ThroughputEstimate
 from elmo_serve.tracing.trace import Stage
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from elmo_serve.scheduling.request import Request, SentenceJob
+from elmo_serve.scheduling.request import Request, SentenceJob, halves, padded_tokens
 
 MAX_SENTENCES = 1024
 """Sentences in a batch at most. Composing and answering a batch takes the event loop some 10 us a
@@ -287,14 +287,3 @@ def _fill(batch: list[SentenceJob], rest: Sequence[SentenceJob], budget: int) ->
             longer.clear()  # the others are longer still
         else:
             break
-
-
-def padded_tokens(jobs: Sequence[SentenceJob]) -> int:
-    """Return the padded size of a batch: the cost of its longest sentence for each of them."""
-    return max(job.cost for job in jobs) * len(jobs)
-
-
-def halves(jobs: list[SentenceJob]) -> tuple[list[SentenceJob], list[SentenceJob]]:
-    """Return the first and the second half of a batch."""
-    middle = len(jobs) // 2
-    return jobs[:middle], jobs[middle:]

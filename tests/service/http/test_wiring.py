@@ -7,7 +7,6 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from elmo_model.files.runtime import usable_cores
 from elmo_serve.errors import TooLarge
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.processes.arena import Arena
@@ -29,18 +28,6 @@ async def started(**settings: Any) -> tuple[Server, list[RunnerSettings]]:
     server = assemble(Settings(devices=("cpu",), **settings), make)
     server.engine.start()
     return server, made
-
-
-async def test_the_cores_are_divided_among_the_workers_of_a_device() -> None:
-    server, made = await started(model=str(SMALL), workers_per_device=2, precision="float32")
-
-    assert len(server.models.first.pool.slots) == 2
-    assert {(each.model, each.device, each.precision) for each in made} == {
-        (str(SMALL), "cpu", "float32")
-    }
-    assert {each.threads for each in made} == {max(1, usable_cores() // 2)}
-    assert {each.warm_up_tokens for each in made} == {server.settings.batch_tokens("cpu")}
-    await server.engine.stop()
 
 
 async def test_each_model_has_workers_of_its_own(tmp_path: Path) -> None:

@@ -18,13 +18,6 @@ def test_a_failed_batch_that_was_cut_earlier_tells_nothing_new() -> None:
     assert budget.size == 200
 
 
-def test_a_batch_of_one_token_stays_possible() -> None:
-    budget = BatchBudget(1_000)
-    budget.shrink(1)
-
-    assert budget.size == 1
-
-
 def test_it_grows_back_to_the_largest_after_many_large_batches() -> None:
     budget = BatchBudget(1_000)
     budget.shrink(200)

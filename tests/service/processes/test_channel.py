@@ -78,15 +78,6 @@ async def test_a_message_that_arrives_byte_by_byte_is_passed_on_once() -> None:
         end.close()
 
 
-async def test_messages_sent_before_the_channel_is_open_are_kept() -> None:
-    pair = Pair()
-    pair.channel.send("early")
-    pair.open()
-
-    assert await pair.receive() == "early"
-    await pair.close()
-
-
 async def test_a_large_message_does_not_block_the_sender() -> None:
     pair = Pair()
     pair.open()

@@ -16,10 +16,8 @@ from elmo_serve.scheduling.fair_queue import (
     BULK_DIVISOR,
     MAX_SENTENCES,
     FairQueue,
-    halves,
-    padded_tokens,
 )
-from elmo_serve.scheduling.request import Request, SentenceJob
+from elmo_serve.scheduling.request import Request, SentenceJob, halves, padded_tokens
 from tests.support.requests import request_of, vectors_of
 
 BUDGET = 256

@@ -7,7 +7,6 @@ import pytest
 from elmo_serve.settings import SettingsError
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers import devices
-from tests.support.command_line import elmo
 
 
 def test_there_is_a_device() -> None:
@@ -73,23 +72,6 @@ def test_a_device_that_is_not_here_is_named_with_those_that_are(
         hardware.check(("cpu", "cuda:1"), "ELMO_DEVICES='CPU,cuda:1'")
 
     assert str(caught.value) == f"ELMO_DEVICES='CPU,cuda:1' is not allowed: {cause}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "variables", "name"),
-    [
-        ([], {"ELMO_DEVICES": "cuda:63"}, "ELMO_DEVICES"),
-        (["--device", "cuda:63"], {}, "--device"),
-    ],
-)
-def test_a_server_for_an_absent_device_ends_with_one_line(
-    arguments: list[str], variables: dict[str, str], name: str
-) -> None:
-    run = elmo("serve", *arguments, **variables)
-
-    assert run.exit_code == 2
-    (line,) = run.stderr.splitlines()
-    assert f"{name}='cuda:63' is not allowed" in line
 
 
 def test_cuda_is_the_first_cuda_device() -> None:

@@ -52,19 +52,10 @@ def made_with(cores: int, known: Ready | None = None, **settings: object) -> lis
     return made
 
 
-def test_the_workers_of_a_share_of_a_machine_use_its_cores_alone() -> None:
-    made = made_with(6, workers_per_device=2)
-
-    assert [each.threads for each in made] == [3, 3]
-
-
-def test_the_workers_of_all_models_share_the_cores() -> None:
-    made = made_with(8, workers_per_device=2, models=f"a={SMALL},b={SMALL}")
-
-    assert [each.threads for each in made] == [2, 2]
-
-
-def test_a_worker_has_at_least_one_thread() -> None:
+def test_the_workers_of_all_models_share_the_cores_and_have_a_thread_each() -> None:
+    two = f"a={SMALL},b={SMALL}"
+    assert [each.threads for each in made_with(6, workers_per_device=2)] == [3, 3]
+    assert [each.threads for each in made_with(8, workers_per_device=2, models=two)] == [2, 2]
     assert [each.threads for each in made_with(1, workers_per_device=2)] == [1, 1]
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from numpy.typing import NDArray
@@ -21,11 +21,9 @@ JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 _ONE_VECTOR: Final = Output()
 
-_JOINED_BYTES = 1 << 16
-"""Chunks up to this size are joined: a call of `send` costs more than the copy."""
-
-_SENT_BYTES = 1 << 20
-"""Larger chunks are cut to this size, so that other requests run between two writes."""
+_PIECE_BYTES = 1 << 20
+"""Bytes that are sent at once: small chunks are joined, because a call of `send` costs more than
+the copy, and large ones are cut, so that other requests run between two writes."""
 
 
 def described(
@@ -98,35 +96,16 @@ async def send_chunks(
     size = sum(map(len, chunks))
     length = (b"content-length", str(size).encode())
     await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
-    if size <= _JOINED_BYTES:
-        await send({"type": "http.response.body", "body": b"".join(chunks)})
-        return
     remaining = deque(chunks)
     chunks.clear()
-    for body in _sized(remaining):
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        await asyncio.sleep(0)  # a fast client must not keep the event loop to itself
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _sized(chunks: deque[Chunk]) -> Iterator[Chunk]:
-    """Take the chunks out of the queue; join small ones and cut large ones."""
-    small: list[Chunk] = []
-    size = 0
-    while chunks:
-        chunk = chunks.popleft()
-        if len(chunk) <= _JOINED_BYTES:
-            small.append(chunk)
-            size += len(chunk)
-            if size <= _JOINED_BYTES and chunks:
-                continue
-        if small:
-            yield b"".join(small)
-            small.clear()
-            size = 0
-        if len(chunk) > _JOINED_BYTES:
-            view = memoryview(chunk)
-            for start in range(0, len(view), _SENT_BYTES):
-                yield view[start : start + _SENT_BYTES]
-    if small:
-        yield b"".join(small)
+    piece = bytearray()
+    while remaining:
+        chunk = memoryview(remaining.popleft())
+        while len(piece) + len(chunk) > _PIECE_BYTES:
+            room = _PIECE_BYTES - len(piece)
+            body = b"".join((piece, chunk[:room]))
+            piece, chunk = bytearray(), chunk[room:]
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await asyncio.sleep(0)  # a fast client must not keep the event loop to itself
+        piece += chunk
+    await send({"type": "http.response.body", "body": bytes(piece)})

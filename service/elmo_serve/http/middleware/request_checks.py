@@ -4,7 +4,8 @@ A check looks at the scope of a request before its body is received, and raises 
 it refuses reaches no route.
 """
 
-from collections.abc import Callable, Sequence
+import ipaddress
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -12,7 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
+    Forbidden,
     MalformedRequest,
+    Overloaded,
+    RequestError,
     TooLarge,
     Unavailable,
     UnknownRoute,
@@ -21,6 +25,7 @@ from elmo_serve.http import headers
 from elmo_serve.http.calls.deadline import DisconnectError
 from elmo_serve.http.connection import connection_of
 from elmo_serve.http.error_responses import response, translated
+from elmo_serve.scheduling.engine import Engine
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}
@@ -29,6 +34,14 @@ PROBES: Final = frozenset({"/health/live", "/health/ready", "/health", "/metrics
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
 debug level, so that they do not fill the log."""
 
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OTHER_ORIGINS: Final = ("cross-site", "same-site")
+"""Values of `Sec-Fetch-Site` for a page of another origin; `same-site` differs in its port or
+subdomain."""
+
+_LEARNING_RATE: Final = 0.05
+"""Share by which a larger ratio of tokens to bytes moves the estimate upwards. A larger share
+forgets sparse bodies sooner and then refuses some that would have had room."""
 
 Check = Callable[[Scope], None]
 
@@ -120,3 +133,123 @@ def connection_check(limit: int) -> Check:
             )
 
     return check
+
+
+def host_check(origins: Collection[str]) -> Check:
+    """Answer 403 to a `Host` that anybody may own: DNS rebinding.
+
+    The owner of a domain can point it to 127.0.0.1. For a browser, a page of that domain and the
+    server here then have one origin. Nobody owns IP addresses in this way, `localhost` or names
+    without a dot. The hosts of `origins` are allowed.
+    """
+    hosts = {_host(origin.rpartition("/")[2]) for origin in origins}
+
+    def check(scope: Scope) -> None:
+        host = _host(headers.first(scope, b"host") or "")
+        if not (_is_local(host) or host in hosts or "*" in origins):
+            raise Forbidden(
+                f"Host is {shown(host)}, expected an IP address, localhost or a host of "
+                "ELMO_CORS_ORIGINS."
+            )
+
+    return check
+
+
+def origin_check(origins: Collection[str], *, compares_hosts: bool = False) -> Check:
+    """Answer 403 to a request other than GET, HEAD and OPTIONS from a page of another origin.
+
+    `origins` are allowed. Browsers send such a request without asking before, if its body has no
+    media type; only its answer is kept from the page. They send `Sec-Fetch-Site` to `https` and to
+    `localhost` alone: with `compares_hosts`, `Origin` must have the host of `Host` where it is
+    missing. Programs other than browsers send neither.
+    """
+
+    def check(scope: Scope) -> None:
+        if scope["method"] in _SAFE_METHODS or "*" in origins:
+            return
+        origin = (headers.first(scope, b"origin") or "").lower()
+        site = headers.first(scope, b"sec-fetch-site")
+        is_other = (site or "").lower() in _OTHER_ORIGINS
+        if site is None and origin and compares_hosts:
+            host = _host(headers.first(scope, b"host") or "")
+            is_other = _host(origin.rpartition("/")[2]) != host
+        if is_other and origin not in origins:
+            raise Forbidden(
+                f"Origin is {shown(origin)}; pages of another origin send "
+                f"{shown(scope['method'])} only from those in ELMO_CORS_ORIGINS."
+            )
+
+    return check
+
+
+def _host(authority: str) -> str:
+    """Return the host of `host:port`, in lower case and without brackets."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    return authority.partition(":")[0].rstrip(".").lower()
+
+
+def _is_local(host: str) -> bool:
+    if "." not in host or host.endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class LoadShedder:
+    """Refuses requests whose tokens do not fit into the queue, before their bodies are read.
+
+    The tokens of a body are estimated from its Content-Length, with the lowest ratio of tokens to
+    bytes that bodies within the same power of two had recently. The estimate is a lower bound:
+    a request that passes is counted exactly after it was parsed. With several models, whose names
+    are in the bodies, a request is refused when none of them has room.
+    """
+
+    def __init__(self, engine: Engine, *, timeout_seconds: float, body_bytes: int) -> None:
+        self._engine = engine
+        self._admission = engine.admission
+        self._timeout_seconds = timeout_seconds
+        self._body_bytes = body_bytes
+        self._ratios: dict[int, float] = {}  # tokens a byte, by the bit length of the size
+
+    def learn(self, size: int, cost: int) -> None:
+        """Note that a body of `size` bytes had `cost` tokens to compute, boundaries included."""
+        found = cost / max(size, 1)
+        bits = size.bit_length()
+        known = self._ratios.get(bits, found)
+        self._ratios[bits] = min(found, known + _LEARNING_RATE * (found - known))
+
+    def check(self, scope: Scope) -> None:
+        """Answer 503 to a `POST /embed` that the queue has no room for.
+
+        Only the headers of `scope` are read. Requests with faulty headers pass, and all while the
+        server is not ready: the route answers them.
+        """
+        if (scope["path"], scope["method"]) != ("/embed", "POST"):
+            return
+        cost = self._least_cost(scope) if self._admission.outstanding else 0
+        if not cost:
+            return
+        try:
+            headers.media_type(scope)
+            timeout = headers.timeout_seconds(scope, self._timeout_seconds)
+        except RequestError:
+            return
+        error: Overloaded | None = None
+        for model in self._engine.models:
+            if self._engine.unavailable_reason(model) is None:
+                error = self._admission.refusal(cost, timeout, model)
+                if error is None:
+                    return
+        if error is not None:
+            raise error
+
+    def _least_cost(self, scope: Scope) -> int:
+        """Return the least number of tokens that the body can have; 0 where that is unknown."""
+        size = headers.content_length(scope) or 0
+        if not 0 < size <= self._body_bytes:
+            return 0
+        return int(size * self._ratios.get(size.bit_length(), 0.0))

@@ -86,19 +86,6 @@ def test_curl_gives_the_table(page: WordPage) -> None:
     np.testing.assert_allclose(page.table(), np.array(list(found.values())).T, atol=HALF)
 
 
-def test_the_lines_name_a_tokenizer_that_was_chosen(page: WordPage) -> None:
-    page.set("#tokenizer", "characters")
-    page.compare("bank Bank")
-
-    assert page.texts("#tokens .word") == [*"BANKBANK"]
-    assert [token for _, token in printed(page)] == [*"BANKBANK"]
-    np.testing.assert_allclose(
-        page.table(),
-        np.array(list(curl(page, "#lines-similarity")["cosine"].values())).T,
-        atol=HALF,
-    )
-
-
 def test_a_button_copies_the_lines(page: WordPage) -> None:
     page.chromium.allow("clipboardReadWrite", "clipboardSanitizedWrite")
     assert not page.chromium.run("document.querySelector('#lines-python').checkVisibility()")
@@ -110,15 +97,3 @@ def test_a_button_copies_the_lines(page: WordPage) -> None:
     assert page.texts("#lines [role=status]")[0] == "Copied."
     copied = page.chromium.run("navigator.clipboard.readText()")
     assert copied == page.chromium.run("document.querySelector('#lines-python').textContent")
-
-
-def test_where_copying_is_not_allowed_the_lines_are_selected(page: WordPage) -> None:
-    page.chromium.run(
-        "Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})"
-    )
-    page.unfold()
-    page.click("[aria-label^='Copy Python']")
-    page.chromium.wait_for("document.querySelector('#lines [role=status]').textContent")
-
-    assert page.texts("#lines [role=status]")[0].startswith("Selected")
-    assert page.chromium.run("getSelection().toString()").startswith("import httpx")

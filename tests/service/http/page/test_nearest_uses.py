@@ -68,7 +68,6 @@ def test_while_the_text_is_embedded_the_page_says_so_and_asks_again(
 @pytest.mark.parametrize(
     ("selection", "fields"),
     [
-        ("0", {"layers": 0}),
         ("2", {"layers": 2}),
         ("average", {"layers": "average"}),
         ("mix", {"mix": {"weights": [1.5, 0, 0]}}),

@@ -26,14 +26,7 @@ def layers(page: WordPage) -> Layers:
     return Layers.of(page.url, *TEXTS)
 
 
-def test_the_tokens_are_those_of_the_tokenizer(page: WordPage, layers: Layers) -> None:
-    shown = page.texts("#tokens .word")
-
-    assert shown == layers.words
-    assert "n't" in shown
-
-
-@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("selection", ["1", "average"])
 def test_cosines_of_layers_and_of_their_average(
     page: WordPage, layers: Layers, selection: str
 ) -> None:
@@ -46,7 +39,7 @@ def test_cosines_of_layers_and_of_their_average(
     np.testing.assert_allclose(page.similarities(), expected, atol=HALF)
 
 
-@pytest.mark.parametrize("gamma", [1.0, 2.5, -0.5])
+@pytest.mark.parametrize("gamma", [1.0, -2.5])
 def test_cosines_of_a_mixture(page: WordPage, layers: Layers, gamma: float) -> None:
     page.select("mix")
     page.set("#weight-0", -1.5)
@@ -94,7 +87,7 @@ def test_the_table_has_every_layer_the_average_and_the_mixture(
     np.testing.assert_allclose(page.table(), expected[compared], atol=HALF)
 
 
-@pytest.mark.parametrize("selection", [*SELECTIONS, "mix"])
+@pytest.mark.parametrize("selection", ["0", "mix"])
 def test_the_map_is_the_pca_of_the_tokens(page: WordPage, layers: Layers, selection: str) -> None:
     page.select(selection)
     factors = SELECTIONS.get(selection, [1 / 3] * 3)
@@ -112,18 +105,6 @@ def test_the_map_is_the_pca_of_the_tokens(page: WordPage, layers: Layers, select
     words = page.text("#map-words")
     assert f"Across: {shares[0]} %" in words
     assert f"Up: {shares[1]} %" in words
-
-
-def test_a_change_of_layer_moves_the_tokens_and_turns_none_around(
-    page: WordPage, layers: Layers
-) -> None:
-    page.select("1")
-    before = page.map()
-    page.select("average")
-    after = page.map()
-
-    assert np.abs(before - after).max() > 0.1
-    assert ((before * after).sum(axis=0) >= 0).all()
 
 
 def test_vectors_are_float32_to_the_bit(page: WordPage) -> None:

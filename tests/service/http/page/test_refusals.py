@@ -42,16 +42,6 @@ def test_a_text_for_which_the_page_is_too_small(page: WordPage) -> None:
     assert len(page.requests("/embed")) == before
 
 
-def test_a_page_of_a_proxy_is_no_fault_of_the_page(page: WordPage) -> None:
-    page.chromium.run(
-        "window.fetch = async () => new Response('<p>Log in', "
-        "{headers: {'Content-Type': 'text/html; charset=utf-8'}})"
-    )
-    page.compare("A bank.")
-
-    assert "A proxy answered with a page of its own" in page.text("#refusal")
-
-
 def test_a_full_queue_says_when_to_try_again(chromium: Page, tmp_path: Path) -> None:
     limits = {"max_sentence_tokens": 10, "max_batch_tokens": 12, "max_queue_tokens": 60}
     bulk = {"sentences": [[f"w{number}"] for number in range(20)]}
@@ -99,33 +89,6 @@ def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:
     assert not page.is_shown("#results")  # those of another text
     assert page.texts("[aria-pressed=true]") == []
     assert page.is_shown("#refusal button")
-
-
-def test_try_again_tries_again(chromium: Page, tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL) as server:
-        page = WordPage(chromium, server.url)
-        page.open()
-        page.chromium.run(
-            "window.answered = window.fetch; window.fetch = async () => { throw new TypeError() }"
-        )
-        page.compare("A bank.")
-        assert page.is_shown("#refusal")
-
-        page.chromium.run("window.fetch = window.answered")
-        page.click("#refusal button")
-
-        assert not page.is_shown("#refusal")
-        assert page.texts("#tokens .word") == ["A", "bank", "."]
-
-
-def test_a_text_that_is_refused_for_ever_is_not_tried_again(chromium: Page, tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL) as server:
-        page = WordPage(chromium, server.url)
-        page.open()
-        page.set("#tokenizer", "moses")
-        page.compare("DOTMULTI")
-        assert "DOTMULTI" in page.text("#refusal") or "moses" in page.text("#refusal")
-        assert not page.is_shown("#refusal button")
 
 
 def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, tmp_path: Path) -> None:

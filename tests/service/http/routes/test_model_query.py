@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import httpx
 import pytest
 
 from elmo_serve.http.app import create_app
@@ -23,8 +22,3 @@ def test_it_is_an_optional_string(path: str, method: str) -> None:
     assert (found["in"], found["required"]) == ("query", False)
     assert found["schema"]["type"] == "string"
     assert not {"anyOf", "default"} & found["schema"].keys()
-
-
-@pytest.mark.parametrize("query", ["", "?model=small", "?model=SMALL"])
-def test_the_first_model_is_the_default(client: httpx.Client, query: str) -> None:
-    assert client.get("/info" + query).json()["model"] == "small"
