@@ -14,8 +14,8 @@ from collections.abc import (
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
+from urllib.parse import quote
 
-from elmo_client.errors import shown
 from elmo_client.results import (
     Cosines,
     EmbeddedText,
@@ -26,19 +26,17 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, listed
-from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
+from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, mix_of
 from elmo_client.transport.requests import (
-    Layer,
+    EmbedRequest,
+    RequestBatches,
     Side,
+    TextBatches,
     check_sentences,
+    check_several,
     check_texts,
     json_bytes,
-    neighbours_body,
-    path_of,
-    scored_kind,
-    similarity_body,
-    substitutes_body,
+    members_of,
 )
 from elmo_client.transport.responses import (
     cosines_of,
@@ -69,8 +67,7 @@ class AsyncClient:
 
     async def embed(self, sentences: Sentences, **options: Unpack[EmbedOptions]) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
-        arrays = self.stream(sentences, **options)
-        return [array async for array in arrays]
+        return [array async for array in self.stream(sentences, **options)]
 
     def stream(
         self, sentences: Sentences, **options: Unpack[EmbedOptions]
@@ -82,9 +79,8 @@ class AsyncClient:
         """
         check_sentences(sentences)
         selection = Selection.of(**options)
-        return self._stream(
-            sentences, RequestBatches, selection, partial(self._session.embed, vectors_of)
-        )
+        embed = partial(self._session.embed, vectors_of)
+        return self._stream(sentences, RequestBatches, selection, embed)
 
     async def embed_text(
         self, texts: Texts, *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
@@ -126,16 +122,16 @@ class AsyncClient:
 
         The keys are "0", "1", ... and "average"; each array has a number for each pair.
         """
-        every = list(pairs)
-        body = similarity_body(every, tokenizer, centred)
-        return cosines_of(await self._post("/similarity", body), len(every))
+        sides = [[members_of(side) for side in pair] for pair in pairs]
+        body = {"pairs": sides, "tokenizer": tokenizer, "centred": centred or None}
+        return cosines_of(await self._post("/similarity", body))
 
     async def neighbours(
         self,
         sentence: str | Sequence[str],
         token: int,
         *,
-        layers: Layer | None = None,
+        layers: Literal["top", "average"] | int | None = None,
         task: str | None = None,
         mix: Mix | None = None,
         k: int = 10,
@@ -143,8 +139,8 @@ class AsyncClient:
     ) -> Neighbours:
         """Return the uses that are nearest to a token in its sentence, and its static neighbours.
 
-        A server without an index embeds a text of its own when it is first asked. It is asked again
-        until that is done, for `patience_seconds` at most.
+        A server without an index embeds a text of its own first; the client asks again until that
+        is done, for `patience_seconds` at most.
 
         Args:
             sentence: a text, or a list of tokens.
@@ -154,11 +150,10 @@ class AsyncClient:
             mix: weights of such a mix, as in `embed`.
             k: how many neighbours at most, from 1 to 100.
             tokenizer: splits a text, as in `embed_text`.
-
-        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
-        options = {"layers": layers, "task": task, "mix": mix, "k": k, "tokenizer": tokenizer}
-        body = neighbours_body(sentence, token, **options)
+        options = {"layers": layers, "task": task, "k": k, "tokenizer": tokenizer}
+        weights = None if mix is None else mix_of(mix)
+        body = {**members_of(sentence), "token": token, "mix": weights, **options}
         return neighbours_of(await self._post("/neighbours", body))
 
     async def score(
@@ -174,12 +169,10 @@ class AsyncClient:
         Args:
             sentences: lists of tokens, or texts.
             tokenizer: splits texts, as in `embed_text`.
-
-        Raises CannotSend for sentences of another form, and the other subclasses of ElmoError: a
-        model without a softmax is refused.
         """
-        every, are_texts = scored_kind(sentences)
-        cut = TextBatches if are_texts else RequestBatches
+        check_several(sentences, "sentences", "a list of texts, or of lists of tokens")
+        every = list(sentences)
+        cut = TextBatches if every and isinstance(every[0], str) else RequestBatches
         selection = NOTHING.with_members(tokenizer=tokenizer)
         found = self._stream(every, cut, selection, self._session.score)
         return [each async for each in found]
@@ -203,11 +196,10 @@ class AsyncClient:
                 "both" (the default) is the product of their probabilities divided by the
                 share of the word in text, normalised.
             tokenizer: splits a text, as in `embed_text`.
-
-        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
         options = {"k": k, "direction": direction, "tokenizer": tokenizer}
-        body = substitutes_body(sentence, positions, **options)
+        member = "text" if isinstance(sentence, str) else "sentences"
+        body = {member: [sentence], "positions": [positions], **options}
         return substitutes_of(await self._post("/substitutes", body))
 
     async def info(self) -> dict[str, Any]:
@@ -224,8 +216,8 @@ class AsyncClient:
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        found = await self._json(Call("GET", "/tasks" + query_of(self._session.model)))
-        return tuple(task_of(entry) for entry in found.get("tasks", ()))
+        response = await self._session.send(Call("GET", "/tasks" + query_of(self._session.model)))
+        return tuple(task_of(entry) for entry in json_of(response).get("tasks", ()))
 
     async def put_task(
         self,
@@ -251,19 +243,15 @@ class AsyncClient:
             revision: the revision of that model's weights; the server refuses another one.
             fit: what the weights were learned from, which the server keeps beside them.
         """
-        path = path_of("/tasks", name) + query_of(self._session.model)
-        weights = listed("weights", weights, "one number per layer")
         task = asdict(Task(name, tuple(weights), gamma, layer_norm, description))
         members = given({**task, "model": model, "revision": revision, "fit": fit})
-        return task_of(
-            await self._json(Call("PUT", path, json_bytes(members, f"task {shown(name)}")))
-        )
+        body = json_bytes(members, "the task")
+        return task_of(json_of(await self._session.send(Call("PUT", self._task(name), body))))
 
     async def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
         # A second DELETE would be 404: it is not repeated if the first may have been processed.
-        path = path_of("/tasks", name) + query_of(self._session.model)
-        await self._session.send(Call("DELETE", path, repeatable=False))
+        await self._session.send(Call("DELETE", self._task(name), repeatable=False))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -282,8 +270,8 @@ class AsyncClient:
         warn(warning_of(response, found.get("warnings")))
         return found
 
-    async def _json(self, call: Call) -> dict[str, Any]:
-        return json_of(await self._session.send(call))
+    def _task(self, name: str) -> str:
+        return f"/tasks/{quote(name, safe='')}{query_of(self._session.model)}"
 
     async def _stream(
         self,

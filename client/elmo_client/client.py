@@ -18,7 +18,7 @@ from elmo_client.errors import CannotSend
 from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
-from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
+from elmo_client.transport.requests import EmbedRequest, RequestBatches
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
 from elmo_client.transport.token_warning import Answer, WarnOnce, keep_warnings, warn

@@ -17,13 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Never, Self
+from typing import Any, Self
 
 from elmo_client.client import Client
 from elmo_client.errors import CannotSend, shown
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.selection import LAYER_NAMES, LayerName
-from elmo_client.transport.requests import check_sentence, check_text, check_texts, lines_of
+from elmo_client.selection import LayerName
+from elmo_client.transport.requests import lines_of
 
 OutputFormat = LayerName
 
@@ -39,7 +39,6 @@ class SentenceEmbedder(ABC):
 
     def embed_sentence(self, sentence: Sequence[str]) -> Vectors:
         """Return the vectors of one sentence, a list of n tokens: (L + 1, n, 2P)."""
-        check_sentence(sentence)
         return self.embed_batch([sentence])[0]
 
     @abstractmethod
@@ -50,8 +49,8 @@ class SentenceEmbedder(ABC):
         self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE
     ) -> Iterator[Vectors]:
         """Yield the vectors of any number of sentences, `batch_size` of them computed at a time."""
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise CannotSend(f"batch_size is {shown(batch_size)}; expected an integer of 1 or more")
+        if batch_size < 1:
+            raise CannotSend(f"batch_size is {batch_size}; expected at least 1")
         rows = iter(sentences)
         while batch := list(islice(rows, batch_size)):
             yield from self.embed_batch(batch)
@@ -61,23 +60,14 @@ class SentenceEmbedder(ABC):
 
         `tokenizer` is "ptb", "moses", "whitespace" or "characters"; None for that of the model.
         """
-        check_text(text, "text", "for several texts, use embed_texts; for tokens, embed_sentence")
         return self.embed_texts([text], tokenizer)[0]
 
+    @abstractmethod
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
         """Split some texts into tokens; return these with their offsets and vectors.
 
         Raises CannotSend for a text that is no string, or that the tokenizer cannot split.
         """
-        check_texts(texts)
-        every = list(texts)
-        for number, text in enumerate(every):
-            check_text(text, f"text {number}", "for tokens, use embed_batch")
-        return self._embed_texts(every, tokenizer)
-
-    @abstractmethod
-    def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
-        """Return the tokens, offsets and vectors of texts that are strings."""
 
     @abstractmethod
     def close(self) -> None:
@@ -95,38 +85,21 @@ class ElmoEmbedder(SentenceEmbedder):
 
     def __init__(
         self,
-        url: str = "",
-        *files: object,
+        url: str,
+        *,
         api_key: str | None = None,
         model: str | None = None,
-        **named_files: Never,
     ) -> None:
         """Connect to a server.
 
         Args:
             url: the server's address, such as "http://localhost:8000".
-            *files: those of AllenNLP's signature, which are refused.
             api_key: one of the server's keys, if it requires one.
             model: one of the server's models; None for the first one.
-            **named_files: likewise refused.
 
         Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
         within 5 seconds.
         """
-        for name in named_files.keys() - {"options_file", "weight_file", "cuda_device"}:
-            raise TypeError(f"ElmoEmbedder has no keyword {name}; there are url, api_key, model")
-        is_url = str(url).startswith(("http://", "https://"))
-        if files or named_files or not is_url:
-            named: dict[str, object] = dict(named_files)
-            given = [_shown(each) for each in (url, *files)[is_url:] if each != ""]
-            given += [f"{name}={_shown(each)}" for name, each in named.items()]
-            found = ", ".join(given) or "no address"
-            beside = "no file or device beside " if is_url else ""
-            device = "which chooses its device and" if is_url else "such as http://localhost:8000,"
-            raise CannotSend(
-                f"{found}: expected {beside}the URL of a server, {device} whose models are called "
-                "by name, such as model='original'; elmo_serve.ElmoEmbedder takes files"
-            )
         self._client = Client(url, api_key=api_key, model=model)
         try:
             self._client.info()
@@ -137,7 +110,7 @@ class ElmoEmbedder(SentenceEmbedder):
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         return self._client.embed(batch)
 
-    def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
         return self._client.embed_text(texts, tokenizer=tokenizer)
 
     def embed_sentences(
@@ -161,16 +134,8 @@ class ElmoEmbedder(SentenceEmbedder):
         older one. `batch_size` is chosen by the server. Raises CannotSend for the path of an input,
         for blank lines, and for lines that cannot be the keys of one file.
         """
-        if output_format not in LAYER_NAMES:
-            names = ", ".join(LAYER_NAMES)
-            raise CannotSend(f"output_format is {output_format!r}; expected one of {names}")
-        given = lines_of(input_file)
+        lines = [line.strip() for line in lines_of(input_file)]
         output = Path(output_file_path)
-        if not output.parent.is_dir():
-            raise CannotSend(f"{output}: there is no folder {output.parent} to write to")
-        if output.is_dir():
-            raise CannotSend(f"{output} is a folder; expected the name of a file")
-        lines = [line.strip() for line in given]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in these lines: {', '.join(blank[:10])}")
         if use_sentence_keys:
@@ -190,10 +155,6 @@ class ElmoEmbedder(SentenceEmbedder):
         self._client.close()
 
 
-def _shown(value: object) -> str:
-    return shown(str(value) if isinstance(value, Path) else value)
-
-
 def key_check() -> Callable[[str, str], None]:
     """Return a check of texts, which raises CannotSend for one that HDF5 cannot have as a key.
 
@@ -204,19 +165,15 @@ def key_check() -> Callable[[str, str], None]:
     groups: set[int] = set()
 
     def check(text: str, place: str) -> None:
-        if not text:
-            raise CannotSend(f"{place}is empty, which cannot be a key in HDF5")
         parts = [part for part in text.split("/") if part not in ("", ".")]
-        path = hash(tuple(parts))
-        above = [hash(tuple(parts[:depth])) for depth in range(1, len(parts))]
-        if path in datasets:
-            raise CannotSend(f"{place}is a key already; without sentence keys, each has its number")
-        taken = next((depth for depth, key in enumerate(above, 1) if key in datasets), 0)
-        if not parts or "\0" in text or path in groups or taken:
-            other = f": {'/'.join(parts[:taken])!r} is a key already" if taken else ""
-            other = f": a key begins with {text + '/'!r}" if path in groups else other
-            raise CannotSend(f"{place}cannot be a key in HDF5, where a slash makes a group{other}")
-        datasets.add(path)
+        key = hash(tuple(parts))
+        above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
+        if not parts or "\0" in text or key in datasets | groups or above & datasets:
+            raise CannotSend(
+                f"{place}cannot be a key in HDF5: it is empty, or a line before it is the same or "
+                "a group of it, which a slash makes; expected no sentence keys"
+            )
+        datasets.add(key)
         groups.update(above)
 
     return check

@@ -139,12 +139,7 @@ def refusal(status: int, body: bytes, headers: Mapping[str, str], first: int = 0
     if status < 400:
         return BadAnswer(f"the server responded {status}, which elmo-serve never does")
     usual = RequestRefused if status < 500 else ServerFailed
-    error = _BY_STATUS.get(status, usual)(_problem(status, body, headers), first)
-    if isinstance(error, TryLater) and (wait := headers.get("retry-after")):
-        error.add_note(
-            f"The server asks to wait (Retry-After: {wait}); a larger patience_seconds allows it"
-        )
-    return error
+    return _BY_STATUS.get(status, usual)(_problem(status, body, headers), first)
 
 
 def _problem(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:

@@ -1,14 +1,12 @@
 """Which vectors a call asks for, and how many bytes its response takes."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Final, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 
-from elmo_client.errors import CannotSend, shown
+from elmo_client.errors import CannotSend
 
 LayerName = Literal["all", "top", "average", "sum", "concat"]
 Layers = LayerName | int | Sequence[int]
@@ -62,31 +60,22 @@ class Selection:
 
     @classmethod
     def of(cls, **options: Unpack[EmbedOptions]) -> "Selection":
-        """Check the options of a call.
+        """Return the members that a call sends; the server checks their values.
 
-        Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`,
-        `mix` or `dtype` is of a wrong type. Values are checked by the server.
+        Raises CannotSend if more than one of `layers`, `task` and `mix` is given, and TypeError for
+        a `dtype` that NumPy does not know.
         """
         members: dict[str, Any] = {"pooling": "none", "dtype": "float32", **given(options)}
         exclusive = [name for name in ("layers", "task", "mix") if name in members]
         if len(exclusive) > 1:
             raise CannotSend(f"{' and '.join(exclusive)} are given; give at most one of them")
-        layers, mix = members.get("layers"), members.get("mix")
-        is_every = isinstance(layers, str) and layers in ("all", "concat")
-        layer_count = None if is_every or not exclusive else 1
-        if isinstance(layers, Integral) and not isinstance(layers, bool):
-            members["layers"] = int(layers)  # a NumPy scalar as well, which JSON cannot hold
-        elif layers is not None and not isinstance(layers, str):
-            names = ", ".join(f'"{name}"' for name in LAYER_NAMES)
-            members["layers"] = listed("layers", layers, f"{names}, 1 or [0, 2]")
-            layer_count = len(members["layers"])
-        if mix is not None:
-            members["mix"] = mix_of(mix)
-        dtype = members["dtype"]
-        try:
-            members["dtype"] = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-        except TypeError:
-            raise CannotSend(f'dtype is {shown(dtype)}; expected "float32" or "float16"') from None
+        layer_count = 1 if exclusive else None
+        if "layers" in members:
+            members["layers"] = layers = without_arrays(members["layers"])
+            layer_count = _layer_count(layers)
+        if "mix" in members:
+            members["mix"] = mix_of(members["mix"])
+        members["dtype"] = np.dtype(members["dtype"]).name
         return cls(members, layer_count, members["pooling"], members["dtype"])
 
     def with_members(self, **members: Any) -> "Selection":
@@ -105,12 +94,9 @@ NOTHING = Selection({}, 0, "none", "float32")
 
 
 def mix_of(mix: Mix) -> dict[str, Any]:
-    """Return a mix as the member of a request. Raises CannotSend for one of a wrong type."""
+    """Return a mix as the member of a request."""
     members = dict(mix) if isinstance(mix, Mapping) else {"weights": mix}
-    if "weights" in members:
-        expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
-        members["weights"] = listed("mix", members["weights"], expected)
-    return members
+    return {name: without_arrays(value) for name, value in members.items()}
 
 
 def given(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,17 +104,13 @@ def given(members: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def listed(name: str, value: object, expected: str) -> list[Any]:
-    """Return a list of numbers.
+def without_arrays(value: Any) -> Any:
+    """Return an array or a number of NumPy as Python's; other values as they are."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
-    Raises CannotSend, with `name`, for what is no sequence of numbers, and for NaN and infinity, in
-    whose place JSON would have null.
-    """
-    if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
-        raise CannotSend(f"{name} is {shown(value)}; expected {expected}")
-    # NumPy scalars become Python numbers, which JSON can hold.
-    numbers = [each.item() if hasattr(each, "item") else each for each in value]
-    for place, number in enumerate(numbers):
-        if isinstance(number, float) and not math.isfinite(number):
-            raise CannotSend(f"number {place} of {name} is {number}; expected a finite one")
-    return numbers
+
+def _layer_count(layers: Layers) -> int | None:
+    """Return the number of layers in an array; None for all of the model."""
+    if isinstance(layers, str):
+        return None if layers in ("all", "concat") else 1
+    return len(layers) if isinstance(layers, Sized) else 1

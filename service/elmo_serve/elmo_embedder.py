@@ -13,11 +13,8 @@ the same, in this process, to reproduce vectors that AllenNLP computed.
 
 from __future__ import annotations
 
-import logging
-import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +22,13 @@ from elmo_client import CannotSend
 from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.transport.requests import check_sentence, check_sentences, lines_of
+from elmo_client.transport.requests import (
+    check_sentence,
+    check_sentences,
+    check_text,
+    check_texts,
+    lines_of,
+)
 from elmo_client.transport.token_warning import warn
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
@@ -39,14 +42,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from elmo_serve.files.vectors import Source
-    from elmo_serve.models.cache import OnProgress
     from elmo_serve.models.opening import InProcess
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
-
-_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+/?")
-
-_log = logging.getLogger(__name__)
 
 
 class ElmoEmbedder(SentenceEmbedder):
@@ -81,22 +79,16 @@ class ElmoEmbedder(SentenceEmbedder):
         self._device = "cpu"
         self._backend: _Remote | _InProcess
         if not source.startswith(("http://", "https://")):
-            if _HOST_AND_PORT.fullmatch(source):
-                raise CannotSend(f"{source}: the URL of a server begins with http:// or https://")
             if model is not None:
                 raise CannotSend(f"model={model!r} chooses a model of a server; {source} is none")
-            self._device = _device(cuda_device)
+            self._device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
             self._backend = _InProcess(_open(source, weight_file, self._device), stateful)
             return
-        if weight_file is not None:
+        if weight_file is not None or stateful:
             raise CannotSend(
-                f"{source} and {weight_file}: a server has its own weights; to use files from the "
-                "web, download both first"
+                f"{source}: a server has its own weights and keeps no state; expected neither "
+                "weight_file nor stateful=True"
             )
-        if cuda_device != -1:
-            raise CannotSend(f"cuda_device={cuda_device!r} has no effect with a server")
-        if stateful:
-            raise CannotSend("a server keeps no state; stateful=True needs the files of a model")
         self._backend = _Remote(source, api_key=api_key, model=model)
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
@@ -124,8 +116,10 @@ class ElmoEmbedder(SentenceEmbedder):
         mask = (torch.arange(vectors.shape[1]) < longest).long()
         return vectors.transpose(1, 2).contiguous().to(self._device), mask.to(self._device)
 
-    def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
-        return self._backend.embed_texts(texts, tokenizer)
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
+        check_texts(texts)
+        every = [check_text(text, f"text {number}") for number, text in enumerate(texts)]
+        return self._backend.embed_texts(every, tokenizer)
 
     def embed_file(
         self,
@@ -219,34 +213,11 @@ class _InProcess:
         """Do nothing: the network is freed with this object."""
 
 
-def _device(cuda_device: int) -> str:
-    if not isinstance(cuda_device, int):
-        raise CannotSend(f"cuda_device is {cuda_device!r}; expected a number, -1 for the CPU")
-    return f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
-
-
 def _open(model: str, weight_file: str | Path | None, device: str) -> InProcess:
     # torch
     from elmo_model.checkpoints import load_pair  # noqa: PLC0415
     from elmo_serve.models.opening import open_network  # noqa: PLC0415
 
     if weight_file is not None:
-        if not isinstance(weight_file, str | Path):
-            raise CannotSend(f"weight_file is {weight_file!r}; expected the path of the weights")
-        if model == _ORIGINAL:
-            raise CannotSend(f"weight_file is {weight_file}; expected its options_file as well")
         return open_network(load_pair(model, weight_file), device=device)
-    return open_network(model, progress=_logged, device=device)
-
-
-@contextmanager
-def _logged() -> Iterator[OnProgress]:
-    """Log each file that is fetched into the cache."""
-    begun: set[str] = set()
-
-    def on_progress(name: str, _done: int, _total: int) -> None:
-        if name not in begun:
-            begun.add(name)
-            _log.info("fetching %s", name)
-
-    yield on_progress
+    return open_network(model, device=device)

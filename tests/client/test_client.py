@@ -23,6 +23,7 @@ from elmo_client import (
     NotFound,
     RequestRefused,
     Task,
+    TooLarge,
     Unauthorized,
 )
 from elmo_model.network.elmo import ElmoNetwork
@@ -74,31 +75,6 @@ def test_the_arrays_are_writable(sdk: Client) -> None:
 
 
 SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
-    "a mix without a number": (
-        lambda client: client.embed(SENTENCES, mix=[0, float("nan")]),
-        CannotSend,
-        "number 1 of mix is nan; expected a finite one",
-    ),
-    "a mix of one weight": (
-        lambda client: client.embed(SENTENCES, mix={"weights": 1.5}),
-        CannotSend,
-        "mix is 1.5; expected one weight per layer",
-    ),
-    "an infinite weight": (
-        lambda client: client.put_task("mine", [np.float32("inf")]),
-        CannotSend,
-        "number 0 of weights is inf; expected a finite one",
-    ),
-    "one position": (
-        lambda client: client.substitutes("a b", 1),
-        CannotSend,
-        "positions is 1; expected a list of the numbers of tokens, such as [1, 4]",
-    ),
-    "one weight": (
-        lambda client: client.put_task("mine", 0.5),
-        CannotSend,
-        "weights is 0.5; expected one number per layer",
-    ),
     "a number of texts": (
         lambda client: client.embed_text(3),
         CannotSend,
@@ -143,9 +119,10 @@ def test_a_stream_refuses_wrong_options_before_it_is_read(sdk: Client) -> None:
         sdk.stream("The bank")
 
 
-def test_a_sentence_that_the_server_would_refuse_is_not_sent(narrow_sdk: Client) -> None:
-    with pytest.raises(CannotSend, match="sentence 1 holds 5 tokens and the server allows 4"):
+def test_a_sentence_that_is_too_long_has_its_number_in_the_error(narrow_sdk: Client) -> None:
+    with pytest.raises(TooLarge, match="sentence 1") as error:
         narrow_sdk.embed([["fine"], ["a"] * 5])
+    assert error.value.first == 1
 
 
 def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: ElmoNetwork) -> None:
@@ -199,18 +176,6 @@ def test_tasks_are_put_used_listed_and_deleted(sdk: Client, tasks: Path) -> None
         sdk.delete_task("b c")
 
 
-@pytest.mark.parametrize("name", [3, None, ["n"], "", "a/b"])
-def test_a_name_that_has_no_path_is_not_sent(client_class: Any, name: Any) -> None:
-    calls: list[Callable[[Any], object]] = [
-        lambda client: client.put_task(name, [1, 2, 3]),
-        lambda client: client.delete_task(name),
-    ]
-    with client_class("http://127.0.0.1:1") as client:
-        for call in calls:
-            with pytest.raises(CannotSend, match=r"the name of the task is .*; expected 1 to 64"):
-                call(client)
-
-
 def test_a_refusal_carries_its_document(sdk: Client) -> None:
     with pytest.raises(InvalidRequest) as error:
         sdk.embed(SENTENCES, layers=[0, 7])
@@ -232,7 +197,7 @@ def test_a_wrong_key_is_reported_and_never_shown(client_class: Any, narrow: Runn
 
 
 def test_the_name_of_a_model_is_no_address(client_class: Any) -> None:
-    with pytest.raises(CannotSend, match=r"^'english' is not the URL .*goes to `model`\)$"):
+    with pytest.raises(CannotSend, match="'english' is not the URL"):
         client_class("english")
 
 

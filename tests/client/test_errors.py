@@ -69,13 +69,10 @@ def test_a_body_that_is_no_problem_document_is_quoted(body: bytes) -> None:
     assert (error.problem.type, error.problem.instance) == ("about:blank", "abc")
 
 
-def test_how_long_to_wait_is_noted() -> None:
-    error = refusal(503, b"", {"retry-after": "49"})
+def test_an_error_crosses_processes() -> None:
+    error = pickle.loads(pickle.dumps(refusal(503, b"", {}, first=3)))
 
-    for each in (error, pickle.loads(pickle.dumps(error))):
-        (note,) = each.__notes__
-        assert "Retry-After: 49" in note and "patience_seconds" in note
-    assert not hasattr(refusal(400, b"", {"retry-after": "49"}), "__notes__")
+    assert isinstance(error, errors.TryLater) and error.first == 3
 
 
 def test_the_drawing_shows_every_error_under_its_base() -> None:

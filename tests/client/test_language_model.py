@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_client import BadAnswer, CannotSend, RequestRefused, Substitute
-from elmo_client.transport.requests import scored_kind, substitutes_body
+from elmo_client import BadAnswer, CannotSend, Client, RequestRefused, Substitute
 from elmo_client.transport.responses import substitutes_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
@@ -44,30 +43,13 @@ def test_substitutes_come_by_place(client_of: str, scoring: Running) -> None:
     assert all(isinstance(each, Substitute) for each in text[0])
 
 
-@pytest.mark.parametrize("positions", [[[1]], ["bank"], [None], "1", {1}])
-def test_positions_are_a_list_of_numbers(positions: Any) -> None:
-    with pytest.raises(CannotSend, match=r"^positions is .*; expected a list of the numbers of t"):
-        substitutes_body("The bank.", positions)
+@pytest.mark.parametrize("sentences", [["The bank.", ["a"]], [["a"], "The bank."]])
+def test_sentences_are_all_texts_or_all_tokens(scoring: Running, sentences: Any) -> None:
+    with Client(scoring.url) as client, pytest.raises(CannotSend, match=r"(text|sentence) 1"):
+        client.score(sentences)
 
 
-@pytest.mark.parametrize(
-    ("sentences", "message"),
-    [
-        (["The bank.", ["a"]], r"sentence 1 is \['a'\]; expected a text, as sentence 0 is"),
-        ([["a"], "The bank."], "sentence 1 is 'The bank.'; expected a list of tokens, as sentence"),
-    ],
-)
-def test_sentences_are_all_texts_or_all_tokens(sentences: Any, message: str) -> None:
-    with pytest.raises(CannotSend, match=f"^{message}"):
-        scored_kind(sentences)
-
-
-def test_bodies_and_answers_of_another_form_are_refused() -> None:
-    body = substitutes_body(("a", "b"), (1,), k=2)
-    assert body == {"sentences": [["a", "b"]], "positions": [[1]], "k": 2}
-    assert substitutes_body("a b", [0])["text"] == ["a b"]
-    with pytest.raises(CannotSend):
-        substitutes_body(b"a", [0])  # type: ignore[arg-type]
+def test_answers_of_another_form_are_refused() -> None:
     answers: tuple[dict[str, Any], ...] = ({}, {"substitutes": []}, {"substitutes": [[[{}]]]})
     for wrong in answers:
         with pytest.raises(BadAnswer, match="no substitutes"):

@@ -50,5 +50,5 @@ def test_other_things_than_several_sentences_are_refused(sentences: Any, found: 
 def test_sequences_of_strings_pass() -> None:
     sequences: list[Any] = [["a", ""], (), ("a",), np.array(["a", "b"])]
     for sentence in sequences:
-        check_sentence(sentence)
+        check_sentence(sentence, "sentence 1")
         check_sentences([sentence])

@@ -56,16 +56,9 @@ def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder) -> Non
     ]
 
 
-@pytest.mark.parametrize("size", [0, -1, "8", 2.5])
-def test_a_batch_has_one_sentence_or_more(embedder: ElmoEmbedder, size: Any) -> None:
-    with pytest.raises(CannotSend, match=f"^batch_size is {size!r}; expected an integer of 1 or m"):
-        list(embedder.embed_sentences(SENTENCES, size))
-
-
-def test_a_device_is_a_number() -> None:
-    wrong: Any = "cuda"
-    with pytest.raises(CannotSend, match=r"^cuda_device is 'cuda'; expected a number"):
-        ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5", wrong)
+def test_a_batch_has_one_sentence_or_more(embedder: ElmoEmbedder) -> None:
+    with pytest.raises(CannotSend):
+        list(embedder.embed_sentences(SENTENCES, 0))
 
 
 def test_a_file_of_bytes_is_refused(embedder: ElmoEmbedder, tmp_path: Path) -> None:
@@ -74,12 +67,6 @@ def test_a_file_of_bytes_is_refused(embedder: ElmoEmbedder, tmp_path: Path) -> N
         embedder.embed_file(lines, tmp_path / "out.hdf5")
 
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_device_in_the_place_of_the_weights_is_named() -> None:
-    wrong: Any = 0
-    with pytest.raises(CannotSend, match=r"^weight_file is 0; expected the path of the weights"):
-        ElmoEmbedder("options.json", wrong)
 
 
 def test_vectors_are_allennlps_from_zero_state(embedder: ElmoEmbedder) -> None:
@@ -186,16 +173,15 @@ def test_the_two_files_may_lie_anywhere(tmp_path: Path) -> None:
 
 
 def test_arguments_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(CannotSend, match="download both first"):
-        ElmoEmbedder("https://example.org/options.json", "https://example.org/weights.hdf5")
-    with pytest.raises(CannotSend, match=r"weight_file is w\.hdf5; expected its options_file"):
-        ElmoEmbedder(weight_file="w.hdf5")
-    with pytest.raises(CannotSend, match="keeps no state"):
-        ElmoEmbedder("http://127.0.0.1:8000", stateful=True)
-    with pytest.raises(CannotSend, match=r"^cuda_device=0 has no effect with a server"):
-        ElmoEmbedder("http://127.0.0.1:8000", cuda_device=0)
-    with pytest.raises(CannotSend, match=r"^localhost:8000: the URL .* begins with http://"):
-        ElmoEmbedder("localhost:8000")
+    for arguments in (
+        {"weight_file": "https://example.org/weights.hdf5"},
+        {"stateful": True},
+    ):
+        named: Any = arguments
+        with pytest.raises(CannotSend, match="server"):
+            ElmoEmbedder("http://127.0.0.1:8000", **named)
+    with pytest.raises(CannotSend, match="model='a'"):
+        ElmoEmbedder("options.json", model="a")
 
 
 def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:

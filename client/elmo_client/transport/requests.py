@@ -1,28 +1,36 @@
-"""What the clients send: checks of sentences and texts, and the bodies of requests.
+"""What the clients send: checks of sentences and texts, and their requests.
 
-A mistake that newcomers make raises CannotSend, which says what to do.
+A sentence or text that would silently give other vectors than its user expects raises CannotSend.
 """
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Set, Sized
-from numbers import Real
-from typing import Any, Literal
-from urllib.parse import quote
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import orjson
 
 from elmo_client.errors import CannotSend, shown
-from elmo_client.selection import given, listed, mix_of
+from elmo_client.selection import Selection
 
 Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
 """A text, a list of tokens, or one of the two with the number of a token in it."""
 
-Layer = Literal["top", "average"] | int
-"""The layer that is compared, by its name or number."""
-
-_SIDE = "a text, a list of tokens, or one of the two in a tuple with the number of a token"
+BOUNDARIES = 2
+"""Tokens that the server counts for each sentence in addition to its own: begin and end marker."""
 
 _SPLIT = "for text, use embed_text, or text.split() where spaces stand between its tokens"
+
+# Server batches per request. With two, the server's queue is never empty between two requests of
+# one client; more would only add latency. Measured with benchmarks/over_http.py.
+_BATCHES_PER_REQUEST = 2
+
+# Bytes of one response. Raising it raises the memory of the client, which holds `in_flight`
+# responses at once.
+_RESPONSE_BYTES = 32 * 1024**2
+
+# Characters of a text for each word, with its space. A smaller value means more requests.
+_CHARACTERS_PER_WORD = 3
 
 
 def json_bytes(value: object, name: str) -> bytes:
@@ -34,9 +42,9 @@ def json_bytes(value: object, name: str) -> bytes:
 
 
 def _listed(value: object) -> object:
-    """Return an array of strings as a list; orjson writes arrays of numbers itself."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    """Return an array of strings or a range as a list; orjson writes other sequences itself."""
+    if isinstance(value, np.ndarray | range):
+        return list(value)
     raise TypeError
 
 
@@ -59,9 +67,7 @@ def check_sentences(sentences: object) -> None:
     )
 
 
-def check_sentence(
-    sentence: Sequence[str], name: str = "sentence", expected: str = "a list of tokens"
-) -> None:
+def check_sentence(sentence: Any, name: str, expected: str = "a list of tokens") -> None:
     """Raise CannotSend, with `name`, for anything but a list (or tuple, or array) of strings.
 
     A set has no order, and the items of a mapping are the names of its parts.
@@ -77,12 +83,11 @@ def check_sentence(
             raise CannotSend(f"token {place} of {name} is {shown(token)}, not a string")
 
 
-def check_text(text: object, name: str, hint: str = "for tokens, use embed") -> str:
-    """Return `text`, which must be a string. Raises CannotSend, with `hint` for a list."""
-    if isinstance(text, str):
-        return text
-    advice = f"; {hint}" if isinstance(text, list | tuple) else ""
-    raise CannotSend(f"{name} is {shown(text)}; expected a string{advice}")
+def check_text(text: object, name: str) -> str:
+    """Return `text`. Raises CannotSend for anything but a string."""
+    if not isinstance(text, str):
+        raise CannotSend(f"{name} is {shown(text)}; expected a string")
+    return text
 
 
 def check_texts(texts: object) -> None:
@@ -96,91 +101,137 @@ def lines_of(file: Iterable[str]) -> Iterator[str]:
     return (check_text(line, f"line {number}") for number, line in enumerate(file, 1))
 
 
-def path_of(
-    route: str,
-    name: str,
-    called: str = "the name of the task",
-    rule: str = "1 to 64 of A-Z a-z 0-9 . _ - and a letter or a digit first",
-) -> str:
-    """Return the path of a task or a job of a name. The server refuses other wrong names.
+def members_of(side: Side) -> dict[str, Any]:
+    """Return the members of a sentence, with or without the number of a token in it."""
+    sentence: Any = side
+    token: Any = None
+    if isinstance(side, tuple) and len(side) == 2 and not isinstance(side[1], str):
+        sentence, token = side
+    return {"text" if isinstance(sentence, str) else "tokens": sentence, "token": token}
 
-    Raises CannotSend for no string, and for a name whose path would be that of another route.
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """One POST /embed: its JSON body, the number of its first sentence and their count.
+
+    `texts` are the texts of a request that has text.
     """
-    if not isinstance(name, str) or not name or "/" in name:
-        raise CannotSend(f"{called} is {shown(name)}; expected {rule}")
-    return f"{route}/{quote(name, safe='')}"
+
+    first: int
+    count: int
+    body: bytes
+    texts: tuple[str, ...] = ()
 
 
-def similarity_body(
-    pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool
-) -> dict[str, Any]:
-    """Return the members of POST /similarity. Raises CannotSend for a pair of another form."""
-    every = [_pair(number, pair) for number, pair in enumerate(pairs)]
-    return given({"pairs": every, "tokenizer": tokenizer, "centred": centred or None})
+class RequestBatches:
+    """Collects sentences, lists of tokens, until the next one no longer fits into the request.
+
+    A request is bounded by the limits of `/info`, and so that `in_flight` requests fit into the
+    server's queue and into the memory of this process.
+    """
+
+    _member: ClassVar = "sentences"
+
+    def __init__(self, info: Mapping[str, Any], selection: Selection, in_flight: int) -> None:
+        """Read the limits from the response of GET /info."""
+        limits: Mapping[str, int] = info["limits"]
+        queue = limits["max_queue_tokens"]
+        queue = min(queue, limits.get("max_client_tokens") or queue)
+        self._limits = limits
+        self._most_tokens = min(
+            _BATCHES_PER_REQUEST * limits["max_batch_tokens"], queue // in_flight
+        )
+        self._most_bytes = min(_RESPONSE_BYTES, limits["max_answer_bytes"] // in_flight)
+        self._selection = selection
+        self._dimension = int(info["dimension"])
+        if "word_vectors" in selection.members and info.get("word_vectors"):
+            self._dimension += int(info["word_vectors"]["dimension"])
+        self._layers = int(info["layers"])
+        self._head = json_bytes({**selection.members, self._member: []}, "the options")[
+            : -len(b"]}")
+        ]
+        self._next = 0
+        self._clear()
+
+    def cut(self, sentences: Iterable[Any]) -> Iterator[EmbedRequest]:
+        """Yield the requests for all `sentences`, in order."""
+        for sentence in sentences:
+            if (request := self.add(sentence)) is not None:
+                yield request
+        if (request := self.rest()) is not None:
+            yield request
+
+    def add(self, sentence: Any) -> EmbedRequest | None:
+        """Add a sentence; return the finished request if the sentence did not fit into it.
+
+        Raises CannotSend for a sentence that is none, or whose request is over the limit of a body:
+        the server would close the connection on it.
+        """
+        number = self._next
+        text, tokens = self._measured(sentence, number)
+        response = self._selection.response_bytes(tokens, self._dimension, self._layers)
+        self._check_body(number, len(text))
+        finished = None if self._fits(tokens, response, len(text)) else self.rest()
+        self._texts.append(text)
+        if isinstance(sentence, str):
+            self._originals.append(sentence)
+        self._tokens += tokens + BOUNDARIES
+        self._response += response
+        self._body += len(text) + 1
+        self._next += 1
+        return finished
+
+    def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
+        """Return the JSON text of a sentence and its number of tokens."""
+        name = f"sentence {number}"
+        check_sentence(sentence, name)
+        return json_bytes(list(sentence), name), len(sentence)
+
+    def rest(self) -> EmbedRequest | None:
+        """Return a request with the sentences that are left; None if there are none."""
+        if not self._texts:
+            return None
+        body = self._head + b",".join(self._texts) + b"]}"
+        request = EmbedRequest(self._first, len(self._texts), body, tuple(self._originals))
+        self._clear()
+        return request
+
+    def _clear(self) -> None:
+        self._texts: list[bytes] = []
+        self._originals: list[str] = []
+        self._first = self._next
+        self._tokens = self._response = 0
+        # Each sentence counts with a comma before it; the first has none.
+        self._body = len(self._head) + len(b"]}") - 1
+
+    def _fits(self, tokens: int, response: int, text: int) -> bool:
+        return not self._texts or (
+            len(self._texts) < self._limits["max_request_sentences"]
+            and self._tokens + tokens + BOUNDARIES <= self._most_tokens
+            and self._response + response <= self._most_bytes
+            and self._body + text + 1 <= self._limits["max_body_bytes"]
+        )
+
+    def _check_body(self, number: int, text: int) -> None:
+        body, most = len(self._head) + text + len(b"]}"), self._limits["max_body_bytes"]
+        if body > most:
+            raise CannotSend(
+                f"sentence {number} makes a request of {body:,} bytes; the server allows {most:,}"
+            )
 
 
-def _pair(number: int, pair: object) -> list[dict[str, Any]]:
-    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise CannotSend(f"pair {number} is {shown(pair)}; expected two texts or lists of tokens")
-    return [_side(f"side {place} of pair {number}", side) for place, side in enumerate(pair)]
+class TextBatches(RequestBatches):
+    """Likewise for texts, whose tokens are estimated."""
 
+    _member: ClassVar = "text"
 
-def _side(name: str, side: Any) -> dict[str, Any]:
-    if isinstance(side, Mapping):
-        return dict(side)
-    sentence, token = side, None
-    if isinstance(side, tuple) and len(side) == 2:
-        first, second = side
-        if not isinstance(second, str):
-            sentence, token = side
-        elif not isinstance(first, str) or len(first.split()) > 1:  # a word, not its number
-            raise CannotSend(f"{name} is {shown(side)}; expected (text, number of the token)")
-    if isinstance(sentence, str):
-        return {"text": sentence, "token": token}
-    if not hasattr(sentence, "__iter__"):
-        raise CannotSend(f"{name} is {shown(side)}; expected {_SIDE}")
-    check_sentence(sentence, name)
-    return {"tokens": list(sentence), "token": token}
+    def __init__(self, info: Mapping[str, Any], selection: Selection, in_flight: int) -> None:
+        super().__init__(info, selection, in_flight)
+        name = selection.members.get("tokenizer") or info.get("tokenizer")
+        self._token_characters = 1 if name == "characters" else _CHARACTERS_PER_WORD
 
-
-def neighbours_body(
-    sentence: str | Sequence[str],
-    token: int,
-    **options: Any,
-) -> dict[str, Any]:
-    """Return the members of POST /neighbours. Raises CannotSend for arguments of another form."""
-    if not isinstance(sentence, str):
-        check_sentence(sentence, "sentence 0")
-    member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
-    members = {**member, "token": token, "k": 10, **given(options)}
-    if "mix" in members:
-        members["mix"] = mix_of(members["mix"])
-    return members
-
-
-def substitutes_body(
-    sentence: str | Sequence[str],
-    positions: Sequence[int],
-    **options: Any,
-) -> dict[str, Any]:
-    """Return the members of POST /substitutes. Raises CannotSend for another form."""
-    if not isinstance(sentence, str):
-        check_sentence(sentence)
-    member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
-    expected = "a list of the numbers of tokens, such as [1, 4]"
-    places = listed("positions", positions, expected)
-    if not all(isinstance(each, Real) for each in places):
-        raise CannotSend(f"positions is {shown(positions)}; expected {expected}")
-    return {**member, "positions": [places], **given(options)}
-
-
-def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
-    """Return sentences as a list, and whether all are texts. Raises CannotSend for a mixture."""
-    check_several(sentences, "sentences", "a list of texts, or of lists of tokens")
-    every = list(sentences)
-    are_texts = bool(every) and isinstance(every[0], str)
-    for number, sentence in enumerate(every):
-        if isinstance(sentence, str) != are_texts:
-            expected = f"a {'text' if are_texts else 'list of tokens'}, as sentence 0 is"
-            raise CannotSend(f"sentence {number} is {shown(sentence)}; expected {expected}")
-    return every, are_texts
+    def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
+        name = f"text {number}"
+        text = check_text(sentence, name)
+        tokens = min(len(text) // self._token_characters + 1, self._limits["max_sentence_tokens"])
+        return json_bytes(text, name), tokens

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import httpx
@@ -23,7 +24,7 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.transport.request_batches import EmbedRequest
+from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.token_warning import Answer
 
 MEDIA_TYPE = "application/vnd.safetensors"
@@ -70,14 +71,9 @@ def models_of(info: Mapping[str, Any]) -> tuple[str, ...]:
 
 @_lacking("whole task")
 def task_of(found: Mapping[str, Any]) -> Task:
-    """Return a task of the server's JSON. Raises BadAnswer if a member is missing."""
-    return Task(
-        found["name"],
-        tuple(found["weights"]),
-        found["gamma"],
-        found["layer_norm"],
-        found["description"],
-    )
+    """Return a task of the server's JSON."""
+    members = {each.name: found[each.name] for each in fields(Task)}
+    return Task(**{**members, "weights": tuple(found["weights"])})
 
 
 def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> Answer[Vectors]:
@@ -107,7 +103,7 @@ def texts_of(
 
 @_lacking("tokens")
 def tokens_of(response: httpx.Response, request: EmbedRequest) -> Answer[TokenizedText]:
-    """Return the tokens of texts from the response of POST /tokenize. Raises BadAnswer."""
+    """Return the tokens of texts from the response of POST /tokenize."""
     found = json_of(response)
     lists = zip(request.texts, found["tokens"], found["offsets"], strict=True)
     texts = [TokenizedText(text, tuple(tokens), _offsets(places)) for text, tokens, places in lists]
@@ -115,17 +111,14 @@ def tokens_of(response: httpx.Response, request: EmbedRequest) -> Answer[Tokeniz
 
 
 @_lacking("cosines")
-def cosines_of(found: Mapping[str, Any], count: int) -> Cosines:
-    """Return the cosines of `count` pairs. Raises BadAnswer for another response."""
-    cosines = {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
-    if any(each.shape != (count,) for each in cosines.values()):
-        raise BadAnswer(f"the server sent other cosines than one for each of {count} pairs")
-    return cosines
+def cosines_of(found: Mapping[str, Any]) -> Cosines:
+    """Return the cosines of pairs, (pairs,) for each layer."""
+    return {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
 
 
 @_lacking("neighbours")
 def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
-    """Return the neighbours of a response. Raises BadAnswer for another response."""
+    """Return the neighbours of a response."""
     return Neighbours(
         tuple(found["tokens"]),
         found["token"],
@@ -139,7 +132,7 @@ def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
 
 @_lacking("scores")
 def scores_of(response: httpx.Response, request: EmbedRequest) -> Answer[Scores]:
-    """Return the scores of the sentences of a request. Raises BadAnswer for another response."""
+    """Return the scores of the sentences of a request."""
     found = json_of(response)
     tokens = found["tokens"] if request.texts else orjson.loads(request.body)["sentences"]
     scores = [
@@ -158,13 +151,12 @@ def scores_of(response: httpx.Response, request: EmbedRequest) -> Answer[Scores]
 
 @_lacking("substitutes")
 def substitutes_of(found: Mapping[str, Any]) -> list[list[Substitute]]:
-    """Return the substitutes of one sentence, by place. Raises BadAnswer for another response."""
+    """Return the substitutes of one sentence, by place."""
     (places,) = found["substitutes"]
     return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
 
 
 def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:
-    """Return offsets from the server's JSON."""
     return tuple((start, end) for start, end in pairs)
 
 

@@ -1,12 +1,9 @@
 """One server over HTTP: sends requests, retries them, and keeps the response of GET /info."""
 
 import asyncio
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
-from types import UnionType
 from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote
 
@@ -23,7 +20,7 @@ from elmo_client.errors import (
     shown,
 )
 from elmo_client.results import Scores, TokenizedText
-from elmo_client.transport.request_batches import EmbedRequest
+from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
 from elmo_client.transport.token_warning import Answer
@@ -90,17 +87,8 @@ class Session:
         connect_seconds: float = _CONNECT_SECONDS,
     ) -> None:
         """Check the arguments; see `ClientOptions`. Raises CannotSend."""
-        _check_type("api_key", api_key, str | None, "a string")
-        _check_type("model", model, str | None, "a string")
-        _check_type("timeout_seconds", timeout_seconds, Real, "a number")
-        _check_type("patience_seconds", patience_seconds, Real, "a number")
-        _check_type("in_flight", in_flight, Integral, "a whole number")
         if in_flight < 1:
             raise CannotSend(f"in_flight is {in_flight}; expected at least 1")
-        if not 0 < timeout_seconds < math.inf:
-            raise CannotSend(f"timeout_seconds is {timeout_seconds}; expected above 0 and finite")
-        if not patience_seconds >= 0:  # a nan is refused too
-            raise CannotSend(f"patience_seconds is {patience_seconds}; expected at least 0")
         # Checked here, because httpx shows the key in the error of a header that it refuses.
         if api_key is not None and not _KEY.fullmatch(api_key):
             raise CannotSend("api_key is empty, or has spaces, line ends or letters beyond ASCII")
@@ -233,22 +221,14 @@ class Session:
         return error
 
 
-def _check_type(name: str, value: object, allowed: type | UnionType, expected: str) -> None:
-    """Raise CannotSend for a value of another type, which is not shown: it may be a key."""
-    if not isinstance(value, allowed):
-        raise CannotSend(f"{name} is of type {type(value).__name__}; expected {expected}")
-
-
 def _checked(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
         raise CannotSend(f"{shown(url)} is not a URL: {error}") from error
-    is_address = parsed.scheme in ("http", "https") and (parsed.port or 0) < 65_536
-    if not is_address or not parsed.host or parsed.query:
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query:
         raise CannotSend(
-            f"{shown(url)} is not the URL of a server; expected one such as http://localhost:8000 "
-            "(the name of a model goes to `model`)"
+            f"{shown(url)} is not the URL of a server; expected one such as http://localhost:8000"
         )
     return parsed
 

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from elmo_client import BadAnswer, ModelChanged, Task
-from elmo_client.transport.request_batches import EmbedRequest
+from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.responses import MEDIA_TYPE, info_of, json_of, task_of, vectors_of
 
 REQUEST = EmbedRequest(0, 2, b"")
