@@ -150,11 +150,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _seed(random_state: Any) -> int:
     """Return the number itself, or a seed that is drawn by the rules of scikit-learn."""
-    try:
-        source = check_random_state(random_state)
-    except ValueError as error:
-        expected = "None, a RandomState or a whole number from 0 to 4294967295"
-        raise ValueError(f"random_state is {shown(random_state)}, expected {expected}") from error
+    source = check_random_state(random_state)
     drawn = random_state if isinstance(random_state, Integral) else source.randint(2**31 - 1)
     return int(drawn)
 

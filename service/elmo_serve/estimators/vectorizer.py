@@ -26,7 +26,7 @@ from elmo_model.validation import validated
 from elmo_serve.elmo_embedder import warn_of_first
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
-from elmo_serve.output import NAMED, Output, mixture, select
+from elmo_serve.output import Output, mixture, select
 from elmo_serve.tasks.schema import Mix
 
 _DEFAULT_MODEL: Final = "english"
@@ -92,14 +92,9 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"pooling is {self.pooling!r}, expected mean or max")
         if self.task is not None and self.url is None:
             raise ValueError("task is of a server; give its url, or the weights as mix")
-        if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize is {shown(self.normalize)}, expected True or False")
         is_used = self.mix is None and self.task is None
-        is_name = isinstance(self.layers, str) and self.layers in {*NAMED} - {"all"}
-        if is_used and not (is_name or isinstance(self.layers, Integral)):
-            raise ValueError(
-                f"layers is {shown(self.layers)}, expected top, average, sum, concat or a number"
-            )
+        if (is_used and not isinstance(self.layers, str | Integral)) or self.layers == "all":
+            raise ValueError(f"layers is {shown(self.layers)}, expected the name or number of one")
         # The default of `layers` gives way to a task or a mix.
         layers = self.layers if is_used or self.layers != "average" else None
         shape: Any = {"pooling": self.pooling, "normalize": bool(self.normalize)}
@@ -153,11 +148,8 @@ def _output(members: dict[str, Any], count: int) -> Output:
 def network_of(model: str | Path, precision: str) -> InProcess:
     """Return one network for all estimators of a model: a grid search makes many.
 
-    A file or folder that was replaced since is opened again. Raises ValueError for what is neither
-    a string nor a path.
+    A file or folder that was replaced since is opened again.
     """
-    if not isinstance(model, str | Path):
-        raise ValueError(f"model is {shown(model)}, expected the name of a model or a path")
     return _network_of(str(model), precision, _stamps(Path(model)))
 
 
