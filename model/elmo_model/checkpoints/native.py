@@ -102,18 +102,19 @@ def save(elmo: ElmoNetwork, path: str | Path, dtype: torch.dtype = torch.float32
     if checkpoint.tasks:
         header["tasks"] = json.dumps([asdict(task) for task in checkpoint.tasks])
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in checkpoint.tensors.items()}
-    with replacing(Path(path)) as temporary:
+    write(Path(path), tensors, header)
+
+
+def write(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:
+    """Write a safetensors file, atomically. Raises OSError where the disk is full."""
+    with replacing(path) as temporary:
         try:
             save_file(tensors, temporary, metadata=header)
-        except SafetensorError as error:
-            raise os_error(error, path) from error
-
-
-def os_error(error: SafetensorError, path: str | Path) -> OSError:
-    """Translate the I/O error of the safetensors library, which gives its number in the text."""
-    number = re.search(r"os error (\d+)", str(error))
-    code = int(number[1]) if number else errno.EIO
-    return OSError(code, os.strerror(code) if number else str(error), str(path))
+        except SafetensorError as error:  # of I/O: the library gives its number in the text
+            number = re.search(r"os error (\d+)", str(error))
+            code = int(number[1]) if number else errno.EIO
+            text = os.strerror(code) if number else str(error)
+            raise OSError(code, text, str(path)) from error
 
 
 def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoConfig, Alphabet]:

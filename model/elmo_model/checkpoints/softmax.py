@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from elmo_model.checkpoints import allennlp, bilm_tf, hdf5, native, tensor_bundle, vocabulary_file
@@ -20,7 +18,6 @@ from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, source_at
 from elmo_model.errors import shown
-from elmo_model.files.atomic import replacing
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
 ENDING = ".softmax.safetensors"
@@ -163,11 +160,7 @@ def save(softmax: WordSoftmax, path: Path, revision: str, dtype: torch.dtype = t
     tensors["bias"] = softmax.bias.detach().cpu().float().contiguous()
     tensors["words"] = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
     header = {"format": _FORMAT, "revision": revision, "total": str(softmax.total)}
-    with replacing(path) as temporary:
-        try:
-            save_file(tensors, temporary, metadata=header)
-        except SafetensorError as error:
-            raise native.os_error(error, path) from error
+    native.write(path, tensors, header)
 
 
 def _native(path: Path) -> StoredSoftmax:

@@ -42,7 +42,7 @@ class Encoder:
     precision: the one it computes in.
     words: the token embedder behind a cache of word vectors.
     bilm: the biLM with fast products, and the cache of the first layer's input products.
-    opening: the state, one row, in which each direction is at the first word of a sentence.
+    after_boundary: the state, one row, in which each direction is at the first word of a sentence.
     start: zeros, one row: the state of each direction before the boundary.
     alignment: the product with the matrix (2P, 2P) of an aligned model.
     """
@@ -53,7 +53,7 @@ class Encoder:
     precision: Precision
     words: WordEncoder
     bilm: InferenceBiLM
-    opening: State
+    after_boundary: State
     start: State
     alignment: ExactLinear | None
 
@@ -95,7 +95,7 @@ class Encoder:
             if elmo.alignment is not None:
                 alignment = ExactLinear(elmo.alignment, None, directions)
             start = State.zero(elmo.config.lstm, boundaries.vectors, 1)
-            opening = _opening(bilm, boundaries, start)
+            after_boundary = _after_boundary(bilm, boundaries, start)
         encoder = cls(
             elmo.config,
             elmo.alphabet,
@@ -103,7 +103,7 @@ class Encoder:
             form,
             words,
             bilm,
-            opening,
+            after_boundary,
             start,
             alignment,
         )
@@ -154,7 +154,7 @@ class Encoder:
                 own = [word for sentence in sentences for word in sentence]
                 words, parts = self.words.encode(own)
                 lengths = [len(sentence) for sentence in sentences]
-                state = self.opening.repeat(len(lengths))
+                state = self.after_boundary.repeat(len(lengths))
             return BatchRun(
                 self.bilm,
                 words,
@@ -231,7 +231,7 @@ def _refuse_inexact(encoder: Encoder, elmo: ElmoNetwork) -> None:
         )
 
 
-def _opening(bilm: InferenceBiLM, boundaries: DistinctWords, start: State) -> State:
+def _after_boundary(bilm: InferenceBiLM, boundaries: DistinctWords, start: State) -> State:
     """Map the begin and the end boundary to the state, one row, at a sentence's first word.
 
     `start`, one row, is the state before the boundary. The forward direction has seen the begin

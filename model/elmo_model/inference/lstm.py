@@ -11,8 +11,8 @@ from elmo_model.inference.linear import Linear, linear_of
 from elmo_model.inference.precision import FORMATS, Precision
 from elmo_model.inference.row_buckets import (
     ANY,
-    IN_STEPS,
-    IN_STRIDES,
+    PRODUCT_COUNTS,
+    STEP_COUNTS,
     RowCounts,
     Sample,
     argument_where_simd_differs,
@@ -73,7 +73,7 @@ class InferenceLSTM:
         if self.bias.device.type == "cpu":
             shape = (len(recurrent), recurrent.shape[1])
             self.input_rows = counts_of_product(
-                precision, shape, True, IN_STRIDES, directions.counts
+                precision, shape, True, PRODUCT_COUNTS, directions.counts
             )
             self.step_rows = self._counts_of_steps(shape, precision, directions)
 
@@ -130,7 +130,7 @@ class InferenceLSTM:
         (gates, width), is_projected = shape, self.projection is not None
 
         def samples() -> list[Sample]:
-            recurrent, h = ill_conditioned_sample(precision, shape, IN_STEPS.largest)
+            recurrent, h = ill_conditioned_sample(precision, shape, STEP_COUNTS.largest)
             # of the type of input products, and as small as the rounding of the sums
             addend = recurrent.with_bias(torch.zeros_like(h), 1e-6 * self.bias)
             steps: list[Sample] = [
@@ -139,7 +139,7 @@ class InferenceLSTM:
             ]
             if is_projected:
                 linear, cell = ill_conditioned_sample(
-                    precision, (width, gates // 4), IN_STEPS.largest
+                    precision, (width, gates // 4), STEP_COUNTS.largest
                 )
                 steps.append(lambda rows: [linear.linear(cell[:rows])])
             return steps
@@ -150,7 +150,7 @@ class InferenceLSTM:
                 linear.addmm(addend, h)
 
         key = ("step", precision, shape, is_projected)
-        counts = batch_invariant_counts(key, samples, IN_STEPS, directions.step_counts)
+        counts = batch_invariant_counts(key, samples, STEP_COUNTS, directions.step_counts)
         is_far = precision == "float32" and gates * width > _NEAR
         if is_far and counts.largest >= _LEAST_FAR:
             counts = without_slower(("far", *key), counts, read, _LEAST_FAR)

@@ -59,10 +59,10 @@ class RowCounts:
 ANY = RowCounts(())
 """For devices that compile no program."""
 
-IN_STEPS = RowCounts((*range(1, 9), *range(12, 65, 4), *range(80, 129, 16)))
+STEP_COUNTS = RowCounts((*range(1, 9), *range(12, 65, 4), *range(80, 129, 16)))
 """At most a third more rows, for time steps. A larger largest count makes trials longer: they take
 0.5 s at the original size."""
-IN_STRIDES = RowCounts((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256))
+PRODUCT_COUNTS = RowCounts((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256))
 """At most half more rows, for words and input products, which can be cut anywhere."""
 
 Sample = Callable[[int], Sequence[Tensor]]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from elmo_model.inference.cache import Tables, WordCache
 from elmo_model.inference.linear import linear_of
 from elmo_model.inference.row_buckets import (
-    IN_STRIDES,
+    PRODUCT_COUNTS,
     RowCounts,
     argument_where_simd_differs,
     batch_invariant_counts,
@@ -59,7 +59,7 @@ class WordEncoder:
         weights = {name: value.detach() for name, value in embedder.state_dict().items()}
         self._embedder.load_state_dict(weights, assign=True)
         self._embedder.requires_grad_(False).eval()
-        self._counts = IN_STRIDES
+        self._counts = PRODUCT_COUNTS
         if all(value.device.type == "cpu" for value in weights.values()):
             _make_exact(self._embedder, directions)
             if config.char_cnn is not None:
@@ -109,7 +109,7 @@ class ExactLinear(nn.Module):
             "float32",
             (weight.shape[0], weight.shape[1]),
             bias is not None,
-            IN_STRIDES.up_to(_MOST_ROWS),
+            PRODUCT_COUNTS.up_to(_MOST_ROWS),
             directions.counts,
         )
 
@@ -150,7 +150,7 @@ def _make_exact(module: nn.Module, directions: ParallelDirections) -> None:
 def _word_counts(width: int, directions: ParallelDirections) -> RowCounts:
     """Return numbers of words with which the functions of the CNN's filters have the same bits."""
     generator = torch.Generator().manual_seed(0)
-    numbers = torch.rand(3, IN_STRIDES.largest, width, generator=generator)
+    numbers = torch.rand(3, PRODUCT_COUNTS.largest, width, generator=generator)
 
     def functions(rows: int) -> list[Tensor]:
         ends = [
@@ -160,5 +160,5 @@ def _word_counts(width: int, directions: ParallelDirections) -> RowCounts:
         return [*ends, torch.lerp(*numbers[:, :rows])]
 
     return batch_invariant_counts(
-        ("words", width), lambda: [functions], IN_STRIDES, directions.counts
+        ("words", width), lambda: [functions], PRODUCT_COUNTS, directions.counts
     )

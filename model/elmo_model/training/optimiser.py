@@ -95,8 +95,8 @@ def _adamw(parameters: Iterable[nn.Parameter], recipe: Recipe) -> AdamW:
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
-# Steps between two updates of the average; each of so many first steps updates it too. A larger
-# number costs less (an update reads and writes all weights) and blurs the average by as many steps.
+# Steps between two updates of the average; during the first 8 steps it is updated every step. A
+# larger number costs less (an update reads and writes all weights) and blurs the average as much.
 _INTERVAL = 8
 
 

@@ -31,9 +31,9 @@ class Recipe:
     - `softmax_bias` is what the biases of the softmax start from: "zero", as in bilm-tf, or the
       logarithm of each word's share of the text, which Adam takes thousands of steps to learn.
     - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
-    - `softmax_steps` first steps train the softmax alone, so that the gradients of a softmax that
-      knows nothing do not reach trained weights (Kumar et al. 2022, for classifiers). They
-      follow the schedule, which falls at their end, and begins again behind them.
+    - `softmax_steps` first steps train the softmax alone, so that a random softmax does not damage
+      trained weights (Kumar et al. 2022, for classifiers). They have a learning-rate schedule of
+      their own; the main one starts after them.
     - `keep_vectors` trains the LSTMs of a network to keep their vectors instead of predicting
       words: the loss is the distance to the vectors of the first weights.
     - `recurrent_noise` is the standard deviation of the noise that is added to the output of every

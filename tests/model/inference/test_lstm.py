@@ -7,7 +7,7 @@ from torch import Tensor
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack, loop
 from elmo_model.inference.precision import Precision
-from elmo_model.inference.row_buckets import ANY, IN_STEPS, RowCounts
+from elmo_model.inference.row_buckets import ANY, STEP_COUNTS, RowCounts
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.bilm import Stack
 from elmo_model.network.config import LSTMConfig
@@ -74,7 +74,7 @@ def test_outputs_and_state_are_those_of_the_trained_one(
             torch.testing.assert_close(one, other, rtol=0, atol=TOLERANCES[precision])
 
 
-@pytest.mark.parametrize("counts", [ANY, IN_STEPS, RowCounts((4, 6)), RowCounts((16,))])
+@pytest.mark.parametrize("counts", [ANY, STEP_COUNTS, RowCounts((4, 6)), RowCounts((16,))])
 @pytest.mark.parametrize("block", [1, 8, 20, 100])
 def test_surplus_rows_and_parts_change_nothing(counts: RowCounts, block: int) -> None:
     generator = torch.Generator().manual_seed(0)

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from elmo_model.inference.row_buckets import (
     ANY,
-    IN_STEPS,
-    IN_STRIDES,
+    PRODUCT_COUNTS,
+    STEP_COUNTS,
     RowCounts,
     batch_invariant_counts,
     in_parts,
@@ -15,7 +15,7 @@ from elmo_model.inference.row_buckets import (
 )
 
 
-@pytest.mark.parametrize(("counts", "waste"), [(IN_STEPS, 4 / 3), (IN_STRIDES, 1.5)])
+@pytest.mark.parametrize(("counts", "waste"), [(STEP_COUNTS, 4 / 3), (PRODUCT_COUNTS, 1.5)])
 def test_counts_are_few_and_none_is_too_small(counts: RowCounts, waste: float) -> None:
     found = {rows: counts.round_up(rows) for rows in range(counts.largest + 1)}
 
@@ -35,8 +35,8 @@ def test_counts_with_other_bits_are_found_and_not_used() -> None:
             numbers[-1] += 1e-6
         return [numbers, torch.zeros(rows)]
 
-    found = batch_invariant_counts("last rows", lambda: [compute], IN_STEPS, (1,))
-    assert found.counts == tuple(rows for rows in IN_STEPS.counts if rows not in (1, 7))
+    found = batch_invariant_counts("last rows", lambda: [compute], STEP_COUNTS, (1,))
+    assert found.counts == tuple(rows for rows in STEP_COUNTS.counts if rows not in (1, 7))
     assert found.round_up(1) == 2 and found.round_up(7) == 8
 
 
@@ -44,7 +44,7 @@ def test_a_reference_that_would_make_one_row_cost_as_much_as_many_is_refused() -
     def compute(rows: int) -> list[Tensor]:
         return [torch.full((rows,), float(rows > 60))]
 
-    found = batch_invariant_counts("many rows", lambda: [compute], IN_STEPS, (1,))
+    found = batch_invariant_counts("many rows", lambda: [compute], STEP_COUNTS, (1,))
     assert found.largest == 32 and found.counts[0] == 1
 
 
@@ -52,7 +52,7 @@ def test_a_number_of_threads_that_changes_bits_is_noticed() -> None:
     def compute(rows: int) -> list[Tensor]:
         return [torch.full((rows,), float(torch.get_num_threads() > 2 and rows > 8))]
 
-    found = batch_invariant_counts("threads", lambda: [compute], IN_STEPS, (1, 3, 6))
+    found = batch_invariant_counts("threads", lambda: [compute], STEP_COUNTS, (1, 3, 6))
     assert found.largest == 8
 
 
