@@ -25,10 +25,6 @@ SENSES = {
         ("She opened an account at the bank .", "He borrowed the money from a bank ."),
         ("We sat on the bank of the river .", "Trees grow along the bank of the stream ."),
     ),
-    "play": (
-        ("The play was performed at the theatre .", "She wrote a play about the king ."),
-        ("The children play on the field .", "They play football in the park ."),
-    ),
 }
 
 
