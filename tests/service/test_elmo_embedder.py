@@ -61,10 +61,14 @@ def test_a_batch_has_one_sentence_or_more(embedder: ElmoEmbedder) -> None:
         list(embedder.embed_sentences(SENTENCES, 0))
 
 
-def test_a_file_of_bytes_is_refused(embedder: ElmoEmbedder, tmp_path: Path) -> None:
-    lines: Any = [b"a b\n"]
-    with pytest.raises(CannotSend, match=r"^line 1 is b'a b\\n'; expected a string"):
-        embedder.embed_file(lines, tmp_path / "out.hdf5")
+@pytest.mark.parametrize(
+    ("line", "expected"), [(b"a b\n", "a string"), ("one two\nthree\n", "one line")]
+)
+def test_what_is_no_line_of_text_is_refused(
+    embedder: ElmoEmbedder, tmp_path: Path, line: Any, expected: str
+) -> None:
+    with pytest.raises(CannotSend, match=f"^line 1 is .*; expected {expected}"):
+        embedder.embed_file([line], tmp_path / "out.hdf5")
 
     assert list(tmp_path.iterdir()) == []
 

@@ -96,9 +96,18 @@ def check_texts(texts: object) -> None:
 
 
 def lines_of(file: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of an open file or a list. Raises CannotSend for a path, and for bytes."""
+    """Yield the lines of an open file or a list.
+
+    Raises CannotSend for a path, for bytes, and for a line that holds several.
+    """
     check_several(file, "input_file", "an open file, such as open(path), or a list of lines")
-    return (check_text(line, f"line {number}") for number, line in enumerate(file, 1))
+    return (_line(line, f"line {number}") for number, line in enumerate(file, 1))
+
+
+def _line(line: str, called: str) -> str:
+    if "\n" in check_text(line, called)[:-1]:
+        raise CannotSend(f"{called} is {shown(line)}; expected one line")
+    return line
 
 
 def members_of(side: Side) -> dict[str, Any]:

@@ -7,13 +7,17 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import check_output
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
-from elmo_serve.http.server import first_steps, listen
+from elmo_serve.http.server import first_steps, listen, run
+from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 from tests.support.gated_server import close_gate, gated
 from tests.support.processes import children
@@ -73,6 +77,20 @@ def test_without_ipv6_every_address_is_one_of_ipv4(
     with listening:
         assert listening.getsockname()[0] == "0.0.0.0"
     assert "no IPv6" in caplog.text
+
+
+def test_a_server_whose_application_cannot_start_ends(caplog: pytest.LogCaptureFixture) -> None:
+    @asynccontextmanager
+    async def fails(app: FastAPI) -> AsyncIterator[None]:
+        raise RuntimeError("can't start new thread")
+        yield
+
+    caplog.set_level("INFO")
+    server = assemble(Settings(model=str(SMALL), port=0))
+
+    with pytest.raises(SystemExit, match="[1-9]"):
+        run(server, FastAPI(lifespan=fails))
+    assert "listening" not in caplog.text and "new thread" in caplog.text
 
 
 def test_a_closed_terminal_drains_the_server(tmp_path: Path) -> None:
