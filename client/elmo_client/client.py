@@ -150,10 +150,16 @@ class Client:
         self, function: Callable[..., Awaitable[_Result]], *arguments: Any, **options: Any
     ) -> _Result:
         # Iterators are read in this thread: they may ask the same client.
-        read = [list(each) if isinstance(each, Iterator) else each for each in arguments]
+        read = list(map(_read, arguments))
+        options = {name: _read(value) for name, value in options.items()}
         warnings: list[str] = []
         call = partial(keep_warnings, warnings, partial(function, **options))
         found = result(self._loop.start(call, *read))
         for each in warnings:
             warn(each)
         return found
+
+
+def _read(value: Any) -> Any:
+    """Return a list of what an iterator yields, and any other value itself."""
+    return list(value) if isinstance(value, Iterator) else value

@@ -145,6 +145,16 @@ def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: ElmoN
     assert taken <= 2000 + 5 * 512 + 512
 
 
+def test_an_iterator_may_ask_the_same_client(server: Running) -> None:
+    with Client(server.url) as client:
+
+        def names() -> Iterator[str]:
+            yield client.info()["model"]
+
+        by_name = client.tokenize(texts=names())
+        assert by_name == client.tokenize(names()) and len(by_name) == 1
+
+
 def test_a_task_takes_numbers_of_numpy(sdk: Client, tasks: Path) -> None:
     for kind in (np.float32, np.float64):
         put = sdk.put_task("sense", np.array([0.5, -1.0, 2.0], kind), gamma=kind(1.5))  # type: ignore[arg-type]

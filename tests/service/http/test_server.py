@@ -88,7 +88,7 @@ def test_a_server_whose_application_cannot_start_ends(caplog: pytest.LogCaptureF
     caplog.set_level("INFO")
     server = assemble(Settings(model=str(SMALL), port=0))
 
-    with pytest.raises(SystemExit, match="[1-9]"):
+    with pytest.raises(SystemExit, match=r"[1-9]"):
         run(server, FastAPI(lifespan=fails))
     assert "listening" not in caplog.text and "new thread" in caplog.text
 
