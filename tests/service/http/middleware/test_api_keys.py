@@ -1,12 +1,18 @@
 """API keys: which requests need one, where it does not appear, and a file of them that changes."""
 
+import contextlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from elmo_serve.http.middleware.api_keys import OPEN
+from elmo_serve.errors import Unauthorized
+from elmo_serve.http.middleware.api_keys import OPEN, KeyRing
 from elmo_serve.http.middleware.request_checks import PROBES
+from elmo_serve.metrics import Metrics
+from elmo_serve.settings import Settings
+from tests.support.asgi import http_scope
 from tests.support.engines import turns
 from tests.support.in_process import InProcess, in_process
 
@@ -59,6 +65,28 @@ async def test_a_key_is_taken_as_a_bearer_or_beside_a_foreign_authorization(
     serving: InProcess, sent: dict[str, str], expected: int
 ) -> None:
     assert await status(serving, **sent) == expected
+
+
+def test_a_wrong_key_takes_the_same_steps_among_few_keys_and_many() -> None:
+    """The comparison with each of 20,000 keys held the event loop for 5 ms."""
+
+    def steps(count: int) -> int:
+        keys = KeyRing(Settings(api_keys=",".join(map(str, range(count)))), Metrics().failures)
+        scope, found = http_scope("/tasks", x_api_key="x"), 0
+
+        def note(*_: object) -> None:
+            nonlocal found
+            found += 1
+
+        with contextlib.suppress(Unauthorized):
+            sys.setprofile(note)
+            try:
+                keys.check(scope)
+            finally:
+                sys.setprofile(None)
+        return found
+
+    assert steps(1) > 0 and steps(1) == steps(1_000)
 
 
 async def test_probes_and_the_files_of_the_pages_need_no_key(serving: InProcess) -> None:
