@@ -81,11 +81,11 @@ class Embeddings:
         return _behind_ray(create_app(self._server))
 
     async def check_health(self) -> None:
-        """Raise RuntimeError once a model cannot answer again: Ray starts another replica."""
+        """Raise RuntimeError once no model can answer again: Ray starts another replica."""
         readiness = self._server.readiness
         await readiness.opened.wait()
-        if not all(model.can_recover for model in self._server.models) or readiness.reason:
-            raise RuntimeError(readiness.reason or "a model has no worker; the log says why")
+        if not any(model.can_recover for model in self._server.models) or readiness.reason:
+            raise RuntimeError(readiness.reason or "no model has a worker; the log says why")
 
 
 def _behind_ray(app: ASGIApp) -> ASGIApp:

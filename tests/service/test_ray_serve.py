@@ -37,7 +37,7 @@ def nodes() -> Iterator[Any]:
 
 
 def test_the_contract_is_that_of_the_service(nodes: Any, tmp_path: Path) -> None:
-    """Two models in one replica, under a prefix."""
+    """Two models in one replica, under a prefix; a third one is not there."""
     other = write_pair(tmp_path / "other")
     sentences = [["The", "bank"], [], ["a"] * 30]
     models = {
@@ -46,7 +46,7 @@ def test_the_contract_is_that_of_the_service(nodes: Any, tmp_path: Path) -> None
         "other": Answers(str(other), sentences),
     }
     with (
-        served(tmp_path, "/elmo", models=f"{SMALL},other={other}") as url,
+        served(tmp_path, "/elmo", models=f"{SMALL},other={other},gone={tmp_path}/gone") as url,
         httpx.Client(base_url=url, timeout=60) as client,
     ):
         described = client.get("/info", headers={"X-Request-Id": "mine"})
