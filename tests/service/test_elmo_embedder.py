@@ -199,7 +199,7 @@ def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=str(weights)):
         ElmoEmbedder(options, weights)
     weights.write_bytes((SMALL / "weights.hdf5").read_bytes())
-    with pytest.raises(CheckpointError, match=rf"^{weights}: holds HDF5, expected an options file"):
+    with pytest.raises(CheckpointError, match=rf"^{weights}: is not JSON"):
         ElmoEmbedder(weights, options)
     options.write_text("nonsense")
     with pytest.raises(CheckpointError, match=str(options)):
