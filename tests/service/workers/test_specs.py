@@ -65,6 +65,15 @@ def test_a_worker_after_another_one_is_given_its_report() -> None:
     assert [each.known for each in made_with(1, known)] == [known]
 
 
+def test_a_device_that_never_starts_is_tried_every_five_minutes() -> None:
+    """Each start imports torch and reads the checkpoint, beside devices that work."""
+    found = Settings.model_validate({"devices": "cpu"})
+    model = ModelSpec("small", str(SMALL))
+    (worker,) = worker_specs(model, found, Arena(), Hardware(0, cores=1))
+
+    assert worker.given_up_delay == 300
+
+
 class Front:
     """The server's side of a worker."""
 
