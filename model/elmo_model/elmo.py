@@ -15,7 +15,7 @@ from elmo_model.checkpoints.allennlp_archive import stored_arrays
 from elmo_model.inference.encoder import Encoder, refuse_texts
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.network.scalar_mix import EPSILON, mix, normalise
+from elmo_model.network.scalar_mix import ScalarMix
 from elmo_model.network.state import State
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.text.alphabets.utf8 import PAD
@@ -104,8 +104,8 @@ class Elmo(nn.Module):
         self._dropout = nn.Dropout(dropout)
         self._mix_names = [f"scalar_mix_{number}" for number in range(num_output_representations)]
         for name in self._mix_names:
-            scalars = _ScalarMix(module.num_layers, do_layer_norm, scalar_mix_parameters)
-            self.add_module(name, scalars)
+            scalars = ScalarMix(module.num_layers, scalar_mix_parameters, layer_norm=do_layer_norm)
+            self.add_module(name, scalars.requires_grad_(scalar_mix_parameters is None))
 
     def get_output_dim(self) -> int:
         """Return 2P, the width of a representation."""
@@ -218,34 +218,6 @@ class ElmoBiLM(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_encoder": None}
-
-
-class _ScalarMix(nn.Module):
-    """AllenNLP's `ScalarMix`: L + 1 raw scalars, each a parameter, and gamma."""
-
-    def __init__(self, layers: int, layer_norm: bool, given: Sequence[float] | None) -> None:
-        super().__init__()
-        scalars = [0.0] * layers if given is None else list(given)
-        if len(scalars) != layers:
-            raise ValueError(f"scalar_mix_parameters are {len(scalars)}, expected {layers}")
-        self.scalar_parameters = nn.ParameterList(
-            nn.Parameter(torch.tensor([value]), requires_grad=given is None) for value in scalars
-        )
-        self.gamma = nn.Parameter(torch.ones(1), requires_grad=given is None)
-        self._layer_norm = layer_norm
-
-    def forward(self, layers: Tensor, mask: Tensor) -> Tensor:
-        """Map (L + 1, batch, n, 2P) to (batch, n, 2P)."""
-        weights = normalise(torch.cat(list(self.scalar_parameters)))
-        return mix(_normed(layers, mask) if self._layer_norm else layers, weights, self.gamma)
-
-
-def _normed(layers: Tensor, mask: Tensor) -> Tensor:
-    """Map (L + 1, batch, n, 2P) to the same, each layer normalised over all tokens of the batch."""
-    tokens = layers[:, mask]  # (L + 1, N, 2P)
-    mean = tokens.mean(dim=(1, 2))[:, None, None, None]
-    variance = (tokens - mean[:, 0]).square().mean(dim=(1, 2))[:, None, None, None]
-    return (layers - mean) / torch.sqrt(variance + EPSILON)
 
 
 @dataclass(frozen=True, slots=True)

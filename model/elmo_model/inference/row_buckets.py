@@ -65,6 +65,10 @@ STEP_COUNTS = RowCounts((*range(1, 9), *range(12, 65, 4), *range(80, 129, 16)))
 PRODUCT_COUNTS = RowCounts((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256))
 """At most half more rows, for words and input products, which can be cut anywhere."""
 
+_DISTINCT = 256
+"""Outputs of a trial's matrix that differ; the others repeat them. Random numbers for all of them
+take half of a trial at the original size."""
+
 Sample = Callable[[int], Sequence[Tensor]]
 """Map n to what a computation gives for the first n rows of a sample."""
 
@@ -180,8 +184,10 @@ def ill_conditioned_sample(
     generator = torch.Generator().manual_seed(0)
     half = shape[1] // 2
     order = torch.randperm(half, generator=generator)
-    weight, sample = torch.randn(shape, generator=generator), torch.zeros(rows, shape[1])
-    weight[:, half : 2 * half] = weight[:, :half][:, order]
+    block = torch.randn(min(_DISTINCT, shape[0]), shape[1], generator=generator)
+    block[:, half : 2 * half] = block[:, :half][:, order]
+    weight = block.repeat(-(-shape[0] // len(block)), 1)[: shape[0]]
+    sample = torch.zeros(rows, shape[1])
     sample[:, :half] = torch.randn(rows, half, generator=generator)
     sample[::2, half : 2 * half] = -sample[::2, :half][:, order]
     return linear_of(weight, precision), sample

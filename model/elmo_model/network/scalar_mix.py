@@ -43,13 +43,40 @@ def layer_norm(layers: Tensor) -> Tensor:
 
 
 class ScalarMix(nn.Module):
-    """A trainable mix of `layers` layers: raw `weights`, first zero, and `gamma`, first one."""
+    """A trainable mix, AllenNLP's `ScalarMix`: L + 1 raw scalars, each a parameter, and gamma."""
 
-    def __init__(self, layers: int) -> None:
+    def __init__(
+        self, layers: int, scalars: Sequence[float] | None = None, *, layer_norm: bool = False
+    ) -> None:
+        """Begin with zeros, or with raw `scalars`, one for each of the `layers` layers, L + 1."""
         super().__init__()
-        self.weights = nn.Parameter(torch.zeros(layers))
+        values = [0.0] * layers if scalars is None else list(scalars)
+        if len(values) != layers:
+            raise ValueError(f"scalar_mix_parameters are {len(values)}, expected {layers}")
+        self.scalar_parameters = nn.ParameterList(
+            nn.Parameter(torch.tensor([value])) for value in values
+        )
         self.gamma = nn.Parameter(torch.ones(1))
+        self._layer_norm = layer_norm
 
-    def forward(self, layers: Tensor) -> Tensor:
-        """Map (L + 1, N, width) to (N, width)."""
-        return mix(layers, normalise(self.weights), self.gamma)
+    @property
+    def weights(self) -> Tensor:
+        """The raw scalars, (L + 1,)."""
+        return torch.cat(list(self.scalar_parameters))
+
+    def forward(self, layers: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Map (L + 1, ..., width) to (..., width); a layer norm is over the tokens of `mask`."""
+        if self._layer_norm:
+            layers = _normed(layers, mask)
+        return mix(layers.flatten(1, -2), normalise(self.weights), self.gamma).view(
+            layers.shape[1:]
+        )
+
+
+def _normed(layers: Tensor, mask: Tensor | None) -> Tensor:
+    """Map (L + 1, ..., width) to the same, each layer normalised over all tokens of the batch."""
+    tokens = layers.flatten(1, -2) if mask is None else layers[:, mask]  # (L + 1, N, width)
+    mean = tokens.mean(dim=(1, 2), keepdim=True)
+    variance = (tokens - mean).square().mean(dim=(1, 2), keepdim=True)
+    shape = (-1, *[1] * (layers.dim() - 1))
+    return (layers - mean.view(shape)) / torch.sqrt(variance.view(shape) + EPSILON)
