@@ -148,7 +148,8 @@ def _seed() -> None:
 def test_logits_are_the_linear_map_of_the_mixture() -> None:
     head = MixtureHead(3, 4, 2, gamma=1.5)
     torch.nn.init.normal_(head.linear.weight)
-    torch.nn.init.normal_(head.mix.weights)
+    for scalar in head.mix.scalar_parameters:
+        torch.nn.init.normal_(scalar)
     layers = torch.randn(3, 5, 1, 4)
 
     found = head(layers)

@@ -167,6 +167,14 @@ def test_everything_is_reached_with_the_keyboard_alone(page: WordPage) -> None:
     tab_to(page, "[aria-label^='Copy curl: the vectors']")
 
 
+def test_a_text_in_another_script_is_doubted_beside_the_input(page: WordPage) -> None:
+    page.compare("мы сидели на берегу реки")
+    assert "script" in page.text("#sentences #warnings")
+
+    page.compare("bank " * 399 + "bank bank")
+    assert page.is_shown("#refusal") and page.text("#warnings") == ""
+
+
 @pytest.mark.parametrize(
     "texts",
     [

@@ -246,6 +246,7 @@ async function attempt(action, again, isWait = () => false) {
       throw error;
     }
     byId("results").hidden = true;
+    showWarnings([]);
     markExample([]);
     say("There are no vectors; the reason is below.");
     showRefusal(error, again);
