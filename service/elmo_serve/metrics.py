@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+)
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
@@ -43,6 +50,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        disable_created_metrics()  # they would double the text, and no rule uses them
         self.registry = CollectorRegistry()
         self._watched: list[tuple[Gauge, Callable[[], float]]] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
@@ -56,11 +64,11 @@ class Metrics:
         self._declare_watched()
         self.registry.register(_LogLines())
 
-    def snapshot(self) -> Collector:
+    def snapshot(self) -> CollectorRegistry:
         """Read the watched gauges now; the other metrics are read by the collector's thread."""
         for gauge, value in self._watched:
             gauge.set(value())
-        return _WithoutTimes(self.registry)
+        return self.registry
 
     def watch(self, gauge: Gauge, value: Callable[[], float]) -> None:
         """Let a gauge have the value that is read on the event loop, for each snapshot."""
@@ -199,14 +207,3 @@ class _LogLines(Collector):
     def collect(self) -> Iterator[Metric]:
         meaning = "Log lines of the front process that nobody read in time."
         yield CounterMetricFamily("elmo_log_lines_dropped", meaning, logs.lines_dropped())
-
-
-class _WithoutTimes(Collector):
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterator[Metric]:
-        for family in self._registry.collect():
-            # A time of creation for each counter would double the text, and no rule uses it.
-            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
-            yield family

@@ -73,33 +73,3 @@ async def test_a_drain_gives_up_on_clients_that_do_not_read() -> None:
         assert not await serving.server.drain()
         reader.gate.set()
         await reader.request
-
-
-async def test_requests_that_are_not_computed_in_the_drain_time_get_503() -> None:
-    async with in_process(drain_timeout_seconds=0) as serving:
-        serving.worker.close()
-        answer = asyncio.ensure_future(serving.client.post("/embed", json=BODIES["/embed"]))
-        await admitted(serving)
-
-        assert not await serving.server.drain()
-        assert (await answer).status_code == 503
-        assert "The server stops" in (await answer).json()["detail"]
-
-
-async def test_a_body_that_has_not_come_is_answered_503_at_the_end_of_the_drain() -> None:
-    async with in_process(drain_timeout_seconds=0) as serving:
-        arrived = asyncio.Event()
-
-        async def half() -> Any:
-            yield b"{"
-            arrived.set()
-            await asyncio.Event().wait()
-
-        post = serving.client.post(
-            "/embed", content=half(), headers={"content-type": "application/json"}
-        )
-        answer = asyncio.ensure_future(post)
-        await arrived.wait()
-
-        assert await serving.server.drain()
-        assert (await answer).status_code == 503

@@ -26,7 +26,7 @@ from tests.support.servers import SMALL, Running, running
 
 
 @pytest.mark.parametrize(
-    ("connections", "allowed", "warns"), [(10, 266, False), (300, 556, False), (4_000, 1_500, True)]
+    ("connections", "allowed", "warns"), [(300, 556, False), (4_000, 1_500, True)]
 )
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     tmp_path: Path, connections: int, allowed: int, warns: bool

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import Counter, Histogram
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,7 +38,6 @@ class RequestMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is the path of a route, or `UNKNOWN`."""
@@ -47,15 +45,8 @@ class RequestMetrics:
             method = "any"
         elif method not in _METHODS:
             method = "other"
-        known = self._known.get((method, route, status))
-        if known is None:  # looking labels up takes a lock each time
-            known = self._known[method, route, status] = (
-                self._metrics.http_requests.labels(method, route, str(status)),
-                self._metrics.http_request_duration.labels(route),
-            )
-        counter, histogram = known
-        counter.inc()
-        histogram.observe(seconds)
+        self._metrics.http_requests.labels(method, route, str(status)).inc()
+        self._metrics.http_request_duration.labels(route).observe(seconds)
 
     def count_unparsed(self, status: int) -> None:
         """Count a request that ended before its head was parsed."""

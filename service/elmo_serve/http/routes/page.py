@@ -12,9 +12,10 @@ from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from elmo_serve.http import headers
 from elmo_serve.http.readiness import VERSION
@@ -64,6 +65,8 @@ class _PageFiles(StaticFiles):
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers.update(_HEADERS)
+        # Weak, because the bytes of both codings have the same one.
+        response.headers["ETag"] = "W/" + response.headers["ETag"]
         return response
 
 
@@ -78,7 +81,7 @@ _DOCS_FILES: Final = StaticFiles(directory=_DOCS, check_dir=False)
     response_model=RootResponse,
     responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},
 )
-async def root(request: Request) -> Response:
+async def root(request: Request) -> ASGIApp:
     """Return the page for a client that prefers HTML, else the addresses to begin with.
 
     The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
@@ -89,7 +92,7 @@ async def root(request: Request) -> Response:
     if _HTML in accept.lower() and headers.preferred(accept, (_HTML, _JSON)) == _HTML:
         response = await _FILES.get_response(INDEX, request.scope)
         response.headers["Vary"] = "Accept"
-        return response
+        return GZipMiddleware(response)
     body = RootResponse(
         name="elmo-serve",
         version=VERSION,
@@ -103,9 +106,9 @@ async def root(request: Request) -> Response:
 
 
 @router.get("/page/{name}", response_model=None, include_in_schema=False)
-async def part(request: Request) -> Response:
+async def part(request: Request) -> ASGIApp:
     """Return a script, a style or the icon of the page at `/`; 304 where it is known."""
-    return await _FILES.get_response(request.path_params["name"], request.scope)
+    return GZipMiddleware(await _FILES.get_response(request.path_params["name"], request.scope))
 
 
 @router.get("/docs", response_model=None, include_in_schema=False)

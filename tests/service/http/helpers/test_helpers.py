@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import multiprocessing.popen_spawn_posix  # noqa: F401  # not when files can no longer be opened
 import os
 import signal
@@ -33,7 +32,7 @@ from elmo_serve.processes.slot import REAP_SECONDS
 from elmo_serve.scheduling.budgets import ByteBudget
 from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
-from tests.support.processes import children, is_alive
+from tests.support.processes import children
 
 LIMITS = RequestLimits(10_000, 1_000)
 HANG_SECONDS = 10.0  # more than any timeout of a task that did not take long before
@@ -105,19 +104,6 @@ async def turns(count: int = 10) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_lost_process_is_replaced_and_its_task_done_again() -> None:
-    async with bench() as b:
-        (struck,) = pids()
-        os.kill(struck, signal.SIGKILL)
-        tasks = [b.ask(2, n) for n in range(5)]
-        await b.replace()
-
-        for n, task in enumerate(tasks):
-            assert await task == [[[float(n)] * WIDTH] * 2]
-        assert not is_alive(struck)
-        assert (b.count("lost"), b.count("hung")) == (1, 0)
-
-
 async def _body(members: dict[str, Any]) -> Body:
     return await _received(orjson.dumps(members))
 
@@ -159,28 +145,6 @@ async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
 
     assert embed.sentences == tokenized.sentences == asked.sentences == texts
     assert refusal.value.errors[0].pointer == "/sentences/0/1"
-
-
-async def test_memory_that_a_late_process_may_write_to_is_not_given_to_others() -> None:
-    """A request runs out of time; its text is written later, into memory that must be its own."""
-    async with bench() as b:
-        (stopped,) = pids()
-        vectors = b.vectors(1, 1.0)
-        os.kill(stopped, signal.SIGSTOP)
-        late = asyncio.ensure_future(write(b.pool, [vectors]))
-        await turns()
-        late.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await late
-        del late
-        gc.collect()  # the tasks that were cancelled hold their frames
-        others = [b.arena.acquire(120_000) for _ in range(40)]
-        for block in others:
-            block.array[:] = 9
-        os.kill(stopped, signal.SIGCONT)
-        assert await b.written(b.vectors(1, 2.0)) == [[[2.0] * WIDTH]]
-
-        assert all((block.array == 9).all() for block in others)
 
 
 @pytest.mark.parametrize("as_objects", [False, True])
