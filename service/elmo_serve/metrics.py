@@ -50,7 +50,8 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        disable_created_metrics()  # they would double the text, and no rule uses them
+        # They would double the text, and no rule uses them.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._watched: list[tuple[Gauge, Callable[[], float]]] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
