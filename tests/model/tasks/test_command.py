@@ -93,19 +93,6 @@ def test_text_is_split_as_the_service_splits_it(
     assert task["fit"]["data"] == digest(expected)
 
 
-def test_the_task_file_names_the_model_the_data_and_the_options(command: FitCommand) -> None:
-    out = fitted(command)
-
-    task = json.loads((out / "first.json").read_text())
-    report = json.loads((out / "first.fit" / "report.json").read_text())
-    origin = open_model(SMALL).origin
-    assert (task["name"], task["layer_norm"], len(task["weights"])) == ("first", False, 3)
-    assert task["fit"]["revision"] == report["model"]["revision"] == origin.revision
-    assert task["fit"]["data"] == report["data"]
-    assert task["fit"]["scored_on"] == "validation"
-    assert report["options"]["rounds"] == 1
-
-
 def test_a_model_whose_vectors_are_not_finite_is_refused(
     command: FitCommand, tmp_path: Path
 ) -> None:

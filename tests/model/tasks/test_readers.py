@@ -1,5 +1,6 @@
 """Files of labelled examples, and the messages about bad ones."""
 
+import csv
 import gzip
 from pathlib import Path
 
@@ -49,11 +50,13 @@ def test_a_line_of_tabs_ends_a_sentence(tmp_path: Path) -> None:
 def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     """Spreadsheets write the mark, which is no part of the first column's name.
 
-    The csv library's own limit of a field is 131,072 characters.
+    The csv library's own limit of a field is 131,072 characters, for the whole process.
     """
+    before = csv.field_size_limit()
     examples = read(tmp_path / "a.csv", f"\ufefflabel,text\nx,{'a ' * 70_000}\ny,b\n", "sentence")
 
     assert examples.labels == ("x", "y") and len(examples.sentences[0]) == 70_000
+    assert csv.field_size_limit() == before
 
 
 def test_empty_cells_are_counted_in_one_warning_for_each_file(
