@@ -15,6 +15,7 @@ import httpx
 from elmo_serve.http.app import create_app
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.slot import MAX_FAILED_STARTS
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
@@ -22,6 +23,7 @@ from elmo_serve.workers.pool import WorkerSlot
 from tests.support.engines import until
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
+from tests.support.virtual_time import in_virtual_time
 
 NO_MEMORY = "cuda:1, float32: CUDA out of memory"
 
@@ -127,6 +129,15 @@ async def test_a_gpu_that_fails_at_the_start_leaves_the_work_to_the_others() -> 
         faults.clear()  # another program has freed the memory
         await until(lambda: failed.state == "ready")
         assert await metric(client, "elmo_worker_up{") == 2
+
+
+@in_virtual_time
+async def test_a_gpu_that_never_starts_is_tried_again_rarely() -> None:
+    async with serving(Hardware(2), {"cuda:1": NO_MEMORY}) as (machine, _, client):
+        await asyncio.sleep(3600)
+        tried = len(machine.workers["cuda:1"])
+        assert MAX_FAILED_STARTS < tried <= MAX_FAILED_STARTS + 12  # every five minutes
+        assert await embed(client, "a") == 200
 
 
 async def test_where_every_gpu_fails_the_reason_is_the_end_of_the_server() -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import cycle
 
 import orjson
 
@@ -109,7 +110,8 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """Start an engine with a worker slot for each of `makes`, which return its workers in turn.
 
-    At the end all requests must have ended, and everything they held must be given back.
+    `device` may name one for each of them, with commas between. At the end all requests must have
+    ended, and everything they held must be given back.
     """
     workers: list[GatedWorker] = []
 
@@ -122,7 +124,8 @@ async def bench(
 
     metrics, clock = Metrics(), clock or LoopClock()
     specs = [
-        spec_of(kept(make), timeouts, budget, device=device) for make in makes or (GatedWorker,)
+        spec_of(kept(make), timeouts, budget, device=own)
+        for make, own in zip(makes or (GatedWorker,), cycle(device.split(",")), strict=False)
     ]
     engine = Engine(
         {MODEL: WorkerPool(specs, metrics, clock)},

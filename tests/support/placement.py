@@ -30,6 +30,8 @@ from elmo_serve.processes.arena import Arena
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
+from elmo_serve.workers.staging import Staging
+from tests.support.late_executor import LateExecutor
 from tests.support.pretend_device import NAME, DeviceTensor, PretendDevice, make
 from tests.support.runner_messages import served
 
@@ -63,6 +65,7 @@ class Report:
     difference: float = 0.0
     step_launches: float = 0.0
     downloads: int = 0
+    copies_at_once: int = 0
     waits: list[str] = field(default_factory=list)
     blocking_uploads: list[str] = field(default_factory=list)
     scorer_waits: list[str] = field(default_factory=list)
@@ -150,11 +153,13 @@ class _Stored:
 def worker_report(wanted: Sequence[Wanted]) -> Report:
     """Return the report of a worker, of which each sentence of a batch wants one of these."""
     report, elmo = Report(), checkpoints.load(_GOLDEN / CHARACTERS)
-    expected, _ = _served(Encoder.of(elmo), torch.device("cpu"), wanted)
+    expected, _ = _served(_runner(elmo, "cpu"), wanted)
     with PretendDevice() as device:
-        encoder = Encoder.of(elmo.to(NAME))
+        runner, thread = _runner(elmo.to(NAME), NAME), LateExecutor()
+        runner.__dict__["_staging"] = Staging(torch.device(NAME), thread)
         device.reset()
-        found, answers = _served(encoder, torch.device(NAME), wanted)
+        found, answers = _served(runner, wanted)
+    report.copies_at_once = thread.most
     report.waits, report.blocking_uploads = device.waits, device.blocking_uploads
     report.downloads = device.downloads
     done = [answer for answer in answers if isinstance(answer, Done) and not answer.not_finite]
@@ -165,15 +170,18 @@ def worker_report(wanted: Sequence[Wanted]) -> Report:
     return report
 
 
-def _served(
-    encoder: Encoder, device: torch.device, wanted: Sequence[Wanted]
-) -> tuple[list[Any], list[Any]]:
+def _runner(elmo: ElmoNetwork, device: str) -> Runner:
+    encoder = Encoder.of(elmo)
+    language = LanguageModel(encoder, cast(StoredSoftmax, _Stored(_softmax(encoder))))
+    return Runner(encoder, torch.device(device), language=language)
+
+
+def _served(runner: Runner, wanted: Sequence[Wanted]) -> tuple[list[Any], list[Any]]:
     """Run three batches of different words, the second one urgent; return numbers and answers."""
     arena, batches, found = Arena(), [], list[Any]()
     for number in (1, 2, 3):
         sentences = [[f"a{number}", "bank", "a"] * n for n in range(1, len(wanted) + 1)]
-        width = 2 * encoder.config.lstm.projection
-        sizes = [own.size(3 * n, width) for n, own in enumerate(wanted, 1)]
+        sizes = [own.size(3 * n, runner.info.dimension) for n, own in enumerate(wanted, 1)]
         ends = np.cumsum(np.ceil(np.array(sizes) / 8) * 8).astype(int).tolist()
         block = arena.acquire(ends[-1])
         offsets = (0, *ends[:-1])
@@ -181,8 +189,7 @@ def _served(
         batches.append(Batch(number, texts, tuple(wanted), offsets, 9, 9, block, number == 2))
         for offset, size, own in zip(offsets, sizes, wanted, strict=True):
             found.append(block.array[offset : offset + size].view(own.dtype))
-    language = LanguageModel(encoder, cast(StoredSoftmax, _Stored(_softmax(encoder))))
-    answers = served(Runner(encoder, device, language=language), *batches)
+    answers = served(runner, *batches)
     return [own.astype(float) for own in found], answers
 
 

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import orjson
 import pytest
@@ -179,6 +180,20 @@ async def test_an_interrupted_batch_and_the_urgent_one_are_both_run_again_after_
 
         check(await small, [["small"]])
         check(await bulk, sentences)
+
+
+@in_virtual_time
+async def test_of_a_cpu_and_a_gpu_the_faster_one_is_given_work_first() -> None:
+    cpu, gpu = (partial(GatedWorker, pace, warm_up=pace) for pace in (1e-3, 1e-5))
+    async with bench(cpu, gpu, device="cpu,cuda:0") as b:
+        await until(lambda: b.pool.ready_count == 2)
+        for number in range(5):
+            await b.ask([[f"{number}"]])
+        slow_batches, fast_batches = (worker.batches for worker in b.workers)
+        assert (len(slow_batches), len(fast_batches)) == (0, 5)
+
+        await b.ask(same_length("w", 1_000))
+        assert len(fast_batches) > 10 * len(slow_batches) > 0
 
 
 @in_virtual_time

@@ -33,3 +33,4 @@ def test_a_batch_is_launched_without_a_wait_for_the_one_before(reports: dict[str
     report = reports["outputs"]
     assert report["waits"] == report["blocking_uploads"] == []
     assert report["downloads"] == 3 * 3  # float32, float16, and whether both are finite
+    assert report["copies_at_once"] == 2

@@ -3,28 +3,12 @@
 `tests.support.placement` runs a worker with a device that is no CPU.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 
 from elmo_serve.workers.staging import Staging
-
-
-class Late(Executor):
-    """Runs a call when somebody waits for its result, which is as late as a thread may be."""
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        class Call(Future[Any]):
-            def exception(self, timeout: float | None = None) -> BaseException | None:
-                if not self.done():
-                    self.set_result(function(*args, **options))
-                return super().exception(timeout)
-
-        return Call()
+from tests.support.late_executor import LateExecutor
 
 
 def copies(vectors: list[Tensor], all_finite: bool) -> tuple[list[Tensor], bool]:
@@ -57,7 +41,7 @@ def test_a_batch_of_text_alone_is_not_copied() -> None:
 
 
 def test_a_buffer_is_read_before_the_next_batch_but_one_is_copied_to_it() -> None:
-    staging = Staging(torch.device("cpu"), Late())
+    staging = Staging(torch.device("cpu"), LateExecutor())
     sizes = (5, 3, 9, 9, 2)
     calls = [
         staging.fetch([torch.full((size,), float(number))], ["float32"], copies)
