@@ -73,9 +73,10 @@ async def test_the_answer_of_every_route_counts_until_it_is_sent() -> None:
         for route, members in bodies.items():
             reader = SlowReader(serving, route, members)
             await reader.has_begun.wait()
-            assert answers.used > 0, route
+            used = answers.used
             reader.gate.set()
             await reader.request
+            assert used > 0, route
             assert len(reader.body) > 0
             assert answers.used == 0
 
