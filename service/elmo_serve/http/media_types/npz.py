@@ -62,18 +62,12 @@ class _ChunkList(io.RawIOBase):
         self._headers: dict[int, bytearray] = {}  # by their place in the file
         self._size = self._position = 0
 
-    def seekable(self) -> bool:
-        return True
-
     def tell(self) -> int:
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._position = offset
         return offset
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: Any) -> int:
         if self._position < self._size:
