@@ -3,10 +3,10 @@
     python -m benchmarks.hardware TEXT [--seconds 30] [--models english original small]
 
 Each row is a server of its own on two cores with the default settings, which wrk shares. Requests
-are 20 tokens of running text in the default layers as safetensors. `requests/s` is the peak: 16
+are 20 tokens of running text, all layers, as safetensors. `requests/s` is the peak: 16
 clients without pauses. p99 and processor time are taken at half of it, from 64 clients that pause.
 Memory is the proportional set size of all processes, when ready and at its highest. The last
-columns are the cores that keep a rate at half load. `original` and `small` are random networks of
+column has the cores that keep a rate at half load. `original` and `small` are random networks of
 the published sizes; a CPU without VNNI refuses int8 for some. A row takes 15 seconds and twice
 `--seconds`.
 """
@@ -69,7 +69,7 @@ def row(name: str, precision: str, server: Running, bodies: list[bytes], seconds
     cores = (f"{math.ceil(2 * _CORES * rate / peak.rate)}" for rate in _RATES)
     cells = (
         *(f"`{name}`", precision, f"{peak.rate:,.0f}", f"{half.p99:,.0f}", f"{1e3 * spent:,.0f}"),
-        *(f"{rest / 1e6:,.0f}, {memory / 1e6:,.0f}", *cores),
+        *(f"{rest / 1e6:,.0f}, {memory / 1e6:,.0f}", ", ".join(cores)),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -118,10 +118,11 @@ def main() -> int:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES])
     bodies = _bodies(options.text)
     print(f"{describe()}\n")
-    rates = " | ".join(f"cores for {rate}/s" for rate in _RATES)
     print(
         "| model | precision | requests/s | p99 ms at half | processor ms a request "
-        f"| MB at rest, under load | {rates} |\n|---|---|" + "--:|" * (4 + len(_RATES)),
+        f"| MB at rest, under load | cores for {', '.join(map(str, _RATES))}/s |\n|---|---|"
+        + "--:|"
+        * 5,
         flush=True,
     )
     for name in options.models:
@@ -132,7 +133,7 @@ def main() -> int:
             except RuntimeError as error:
                 if "without VNNI" not in str(error):
                     raise
-                print(f"| `{name}` | {precision} | refused" + " |" * (4 + len(_RATES)))
+                print(f"| `{name}` | {precision} | refused" + " |" * 5)
     return 0
 
 

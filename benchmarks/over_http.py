@@ -1,14 +1,11 @@
-"""What HTTP adds: the same sentences by the network, the engine and the service, in one run.
+"""What HTTP adds: the same sentences by the engine and by the service, in one run.
 
     python -m benchmarks.over_http TEXT [--checkpoint FOLDER] [--clients 16] [--tokens 12000]
     python -m benchmarks.over_http --echo
 
-The network is called with batches as large as the service cuts them, neighbours in length in the
-whole text, words known. The engine is the queue and its worker, called in this process by as many
-callers as there are clients afterwards, with the same requests of 32 sentences: what the service
-has less than that is HTTP's. What the engine has less than the network is that a queue has fewer
-sentences of one length to choose from. The last column is the share of the time in which the worker
-computes. Beside the rates: time until ready, memory, and the latency of one sentence of 20 words.
+The engine is the queue and its worker, called in this process by as many callers as there are
+clients afterwards, with the same requests of 32 sentences, words known: what the service has less
+than that is HTTP's. The last column is the share of the time in which the worker computes.
 
 `--echo` measures the cost of a request without a network: a worker answers zeros to 1 and to 32
 clients of wrk, one sentence of 10 tokens in each request.
@@ -19,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -32,8 +28,6 @@ import orjson
 from benchmarks import wrk
 from benchmarks.inputs import Sentence, checkpoint
 from benchmarks.machine import describe
-from elmo_model.inference.encoder import Encoder
-from elmo_model.models.opening import open_model
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.state import assemble
@@ -41,10 +35,9 @@ from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
-from elmo_serve.settings import BATCH_TOKENS_CPU, Settings
+from elmo_serve.settings import Settings
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready, RunnerSettings
-from tests.support.processes import children, own_memory
 from tests.support.servers import Running, running
 
 _REQUEST_SENTENCES = 32
@@ -76,47 +69,25 @@ def main() -> int:
     sentences = _read(arguments.text, arguments.tokens)
     with checkpoint(arguments.checkpoint) as model:
         print(f"{model.name}, {arguments.precision}; {describe()}\n")
-        bare = _bare(str(model), arguments.precision, sentences)
         engine = asyncio.run(_engine(str(model), arguments.precision, sentences, arguments.clients))
-        print("| through | tokens/s | of the network | of the engine | worker computes |")
-        print("|---|--:|--:|--:|--:|")
-        print(f"| the network alone | {bare:,.0f} | | | |")
-        print(f"| the engine alone | {engine:,.0f} | {engine / bare:.0%} | | |")
-        start = time.perf_counter()
+        print("| through | tokens/s | of the engine | worker computes |\n|---|--:|--:|--:|")
+        print(f"| the engine alone | {engine:,.0f} | | |")
         settings = {"model": model, "precision": arguments.precision}
         with (
             tempfile.TemporaryDirectory() as folder,
             running(Path(folder), **settings) as server,
         ):
-            ready = time.perf_counter() - start
-            _measure(server, sentences, arguments.clients, (bare, engine))
-            pids = {"front": [server.pid], **children(server.pid)}
-            memory = {name: sum(map(own_memory, found)) for name, found in pids.items()}
-        print(f"\nready after {ready:.1f} s; memory in MB:", end=" ")
-        print(", ".join(f"{name} {size:.0f}" for name, size in memory.items()))
+            _measure(server, sentences, arguments.clients, engine)
     return 0
 
 
-def _measure(
-    server: Running, sentences: list[Sentence], clients: int, others: tuple[float, float]
-) -> None:
+def _measure(server: Running, sentences: list[Sentence], clients: int, engine: float) -> None:
     asyncio.run(_rate(server.url, sentences, clients, _MEDIA[0]))  # words become known
     for media in _MEDIA:
         before = server.metric(_COMPUTED)
         rate = asyncio.run(_rate(server.url, sentences, clients, media))
         share = (server.metric(_COMPUTED) - before) * rate / sum(map(len, sentences))
-        ratios = " | ".join(f"{rate / other:.0%}" for other in others)
-        print(f"| {media} | {rate:,.0f} | {ratios} | {share:.0%} |")
-    one = [next(s for s in sentences if len(s) >= 20)[:20]]
-    with httpx.Client(base_url=server.url, timeout=60) as client:
-        times = []
-        for _ in range(20):
-            start = time.perf_counter()
-            client.post(
-                "/embed", json={"sentences": one}, headers={"Accept": _MEDIA[0]}
-            ).raise_for_status()
-            times.append(time.perf_counter() - start)
-    print(f"\none sentence of 20 words: {1e3 * statistics.median(times[2:]):.0f} ms (median)")
+        print(f"| {media} | {rate:,.0f} | {rate / engine:.0%} | {share:.0%} |")
 
 
 def _read(text: Path, tokens: int) -> list[Sentence]:
@@ -130,23 +101,6 @@ def _read(text: Path, tokens: int) -> list[Sentence]:
                 sentences.append(words)
                 count += len(words)
     return sentences
-
-
-def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
-    """Return the network's own tokens/s."""
-    encoder = Encoder.of(open_model(model), precision, owns_process=True)
-    batches: list[list[Sentence]] = [[]]
-    for sentence in sorted(sentences, key=len):
-        if (len(sentence) + 2) * (len(batches[-1]) + 1) > BATCH_TOKENS_CPU:
-            batches.append([])
-        batches[-1].append(sentence)
-    seconds = []
-    for _ in range(2):
-        start = time.perf_counter()
-        for batch in batches:
-            encoder.embed(batch)
-        seconds.append(time.perf_counter() - start)
-    return sum(map(len, sentences)) / seconds[-1]
 
 
 async def _engine(model: str, precision: str, sentences: Sequence[Sentence], callers: int) -> float:
