@@ -22,11 +22,9 @@ from tests.support.training_runs import options
     ("changed", "message"),
     [
         ({"samples": 30}, "--samples is 30, expected 1 or more and fewer than the 30 words"),
-        ({"weights": "english"}, "--weights and --shape: expected only one of them"),
         ({"weights": "english", "shape": None, "cell": 8}, "--weights and --cell"),
         ({"weights": "nowhere", "shape": None}, "nowhere: does not exist"),
         ({"softmax_steps": 3}, "--softmax-steps without --weights"),
-        ({"tokens": 40}, "--steps and --tokens"),
         ({"text": ("nowhere*.txt",)}, "nowhere.*: no such file"),
     ],
 )
@@ -83,13 +81,6 @@ def test_a_checkpoint_that_a_run_cannot_export_is_refused(
     path = str(made(tmp_path / "given"))
     chosen = options(tmp_path, "run", **{"shape": None, option: path})
     with pytest.raises(ElmoError, match=rf"^--{option} is .*, which {fault}; expected a"):
-        train(chosen)
-    assert not chosen.run.exists()
-
-
-def test_wrong_options_are_found_before_the_text_is_read(tmp_path: Path) -> None:
-    chosen = options(tmp_path, "run", tokens=40)
-    with pytest.raises(ElmoError, match="--steps and --tokens"):
         train(chosen)
     assert not chosen.run.exists()
 

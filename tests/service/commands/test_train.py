@@ -156,6 +156,7 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
         ),
         (("--weights", "random-small"), 2, "--shape"),
         (("--steps", 3, "--tokens", 5), 2, "--tokens"),
+        (("--steps", 3, "--epochs", 2), 2, "--epochs"),
         (("--keep-vectors",), 2, "--weights"),
         (("b.txt",), 2, "extra"),
         (("--heldout", "no.txt"), 2, "no.txt"),
