@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -228,7 +229,7 @@ def test_the_proxies_of_the_documents_reach_a_server_without_keys(
 def test_a_server_that_is_open_to_a_network_says_so(
     tmp_path: Path, keys: str, is_warned: bool
 ) -> None:
-    options = {"model": SMALL, "host": "0.0.0.0", "api_keys": keys}
+    options: dict[str, Any] = {"model": SMALL, "host": "0.0.0.0", "api_keys": keys}
     with running(tmp_path, until_ready=False, **options) as server:
         server.until(lambda: "listening on" in server.log)
         server.until(lambda: ("no API key" in server.log) == is_warned)
