@@ -189,19 +189,6 @@ def test_an_absolute_target_is_answered_by_its_own_host(
         assert statuses(read(connection)) == [status]
 
 
-def test_unknown_methods_share_one_label(strict: Running) -> None:
-    for index in range(5):
-        with connected(strict) as connection:
-            connection.sendall(
-                b"BREW%d /embed HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % index
-            )
-            assert statuses(read(connection)) == [405]
-
-    text = httpx.get(strict.url + "/metrics").text
-    assert "BREW" not in text
-    assert 'method="other",route="/embed",status="405"' in text
-
-
 # Bodies
 
 

@@ -7,7 +7,7 @@ import tomllib
 import weakref
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import uvicorn
@@ -15,10 +15,9 @@ import uvloop
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from elmo_serve.http.connection import ConnectionLimits, Http11, connection_of
+from elmo_serve.http.connection import ConnectionLimits, Http11
 from elmo_serve.http.middleware.context import RequestContext, RequestMetrics
 from elmo_serve.metrics import Metrics
-from tests.support.asgi import http_scope
 from tests.support.raw_http import GUARD_SECONDS, statuses
 from tests.support.virtual_time import in_virtual_time
 
@@ -435,18 +434,6 @@ def test_a_client_that_does_not_read_is_dropped_and_its_response_ends(reads: boo
 # Interfaces
 
 
-@in_virtual_time
-async def test_an_ipv4_address_is_written_as_such_on_a_socket_of_both_families() -> None:
-    async def says_client(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": scope["client"][0].encode()})
-
-    client = connect(says_client)
-    await client.send(get(9))
-
-    assert b"\r\n192.0.2.7\r\n" in client.data
-
-
 async def test_bytes_without_memory_end_their_connection_alone() -> None:
     """uvicorn's parser may have lost some of them: there is no state to go on from."""
 
@@ -471,26 +458,8 @@ async def test_bytes_without_memory_end_their_connection_alone() -> None:
         writer.close()
 
 
-async def test_the_protocol_is_kept_as_it_is_by_the_configuration() -> None:
-    limits = ConnectionLimits(10, SECONDS, lambda status: None)
-    make = cast(type[asyncio.Protocol], partial(Http11, limits))
-
-    config = uvicorn.Config(app, http=make, log_config=None)
-    config.load()
-
-    assert config.http_protocol_class is make
-
-
 def test_the_version_of_uvicorn_has_an_upper_bound() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (bound,) = [each for each in project["dependencies"] if each.startswith("uvicorn")]
 
     assert "<" in bound
-
-
-def test_an_application_without_the_protocol_has_a_connection_without_limits() -> None:
-    scope = http_scope(transfer_encoding="chunked")
-    connection = connection_of(scope)
-
-    assert not connection.response_starts(scope, 9)
-    assert not connection.is_surplus

@@ -55,7 +55,7 @@ def start(folder: Path, index: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_torn_index_stops_the_start_with_one_line(tmp_path: Path) -> None:
-    folder = index_of(tmp_path, SMALL)
+    made_up_index(folder := tmp_path / "index", [["a", "b"]])
     path = folder / "1.npy"
     path.write_bytes(path.read_bytes()[:-1])
 

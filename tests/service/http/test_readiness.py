@@ -101,6 +101,22 @@ async def test_one_of_several_models_that_fails_at_first_is_served_once_it_loads
     await server.close()
 
 
+async def test_a_server_is_not_ready_while_one_of_its_models_loads(tmp_path: Path) -> None:
+    settings = Settings(
+        models=(ModelSpec("a", "/a"), ModelSpec("b", "/b")), devices=("cpu",), tasks=tmp_path
+    )
+    server = assemble(settings, lambda runner, _: GatedWorker(loads=runner.model == "/a"))
+    server.engine.start()
+    opening = asyncio.ensure_future(server.readiness.open())
+    await until(lambda: server.models.get("a").state == "ready")
+
+    assert server.readiness.public_reason == "b: the model is loading"
+    with pytest.raises(Unavailable, match="the model is loading"):
+        _ = server.models.get("b").tasks
+    opening.cancel()
+    await server.close()
+
+
 async def test_a_task_folder_that_cannot_be_used_is_fatal(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     server = made(GatedWorker, tmp_path / "file")

@@ -1,6 +1,5 @@
 """Several models in one server: each is looked up by name and fails alone."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,23 +123,3 @@ def test_a_task_belongs_to_one_model(several: Running) -> None:
         assert taken.status_code == 409
     assert httpx.delete(url + "/ner", params={"model": "four"}).status_code == 404
     assert httpx.delete(url + "/pos", params={"model": "four"}).status_code == 204
-
-
-def test_it_is_not_ready_while_one_of_the_models_loads(tmp_path: Path) -> None:
-    gate = tmp_path / "slow.safetensors"
-    os.mkfifo(gate)  # whose reader waits for a writer
-
-    with running(tmp_path, until_ready=False, models=f"{SMALL},slow={gate}") as server:
-        server.until(lambda: embedded(server).status_code == 200)
-        ready = httpx.get(server.url + "/health/ready")
-        refused = [
-            embedded(server, model="slow"),
-            httpx.get(server.url + "/tasks", params={"model": "slow"}),
-        ]
-        states = {model["model"]: model["state"] for model in info(server)["models"]}
-
-    assert ready.status_code == 503
-    assert ready.json()["detail"] == "Not ready: slow: the model is loading."
-    reason = "'slow' is not ready: the model is loading."
-    assert [each.json()["detail"] for each in refused] == [reason] * 2
-    assert states == {"small": "ready", "slow": "loading"}

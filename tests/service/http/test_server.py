@@ -65,6 +65,7 @@ def test_every_address_is_of_both_families(tmp_path: Path) -> None:
         server.until(lambda: server.log.count("route=/info") == 2)
 
     assert "client=127.0.0.1" in server.log and "client=::1" in server.log
+    assert "no API key" in server.log
 
 
 def test_without_ipv6_every_address_is_one_of_ipv4(

@@ -32,27 +32,6 @@ def test_a_parsed_request_holds_the_texts_of_its_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    "sentences",
-    [
-        [],
-        [[]],
-        [[], []],
-        [["],["]],
-        [["],["], ["a"]],
-        [["a", '"],["'], ["],[", "b"]],
-        [["["], ["]"]],
-    ],
-)
-def test_the_text_of_each_sentence_is_its_own_whatever_its_tokens(
-    sentences: list[list[str]],
-) -> None:
-    """All sentences are written at once and cut at the bytes between two lists."""
-    found = parsed(EmbedRequest, sentences=sentences)
-
-    assert found.sentences == [orjson.dumps(sentence) for sentence in sentences]
-
-
-@pytest.mark.parametrize(
     ("body", "same_as"),
     [
         ({"sentences": [["null"]], "task": None}, {"sentences": [["null"]]}),

@@ -41,13 +41,6 @@ def test_tokens_and_offsets_are_those_of_the_tokenizer() -> None:
     assert found.warnings.listed[0].sentence == 2
 
 
-def test_the_language_chooses_the_rules() -> None:
-    found = split_texts(task("l'eau", tokenizer="moses", language="fr"))
-
-    assert isinstance(found, TokenizedTexts)
-    assert orjson.loads(found.sentences[0]) == ["l'", "eau"]
-
-
 def test_a_text_with_too_many_tokens_is_refused() -> None:
     assert split_texts(task("a", "a b c d e f")) == TextRefused(
         1, "holds 6 words and at most 5 tokens are allowed", too_long=True
@@ -55,24 +48,6 @@ def test_a_text_with_too_many_tokens_is_refused() -> None:
     assert split_texts(task("((((((")) == TextRefused(
         0, "holds 6 tokens and at most 5 tokens are allowed", too_long=True
     )
-
-
-def test_a_text_that_its_tokenizer_changes_is_refused() -> None:
-    found = split_texts(task("a DOTMULTI b", tokenizer="moses"))
-
-    assert isinstance(found, TextRefused)
-    assert not found.too_long
-    assert "changed 'DOTMULTI b'" in found.detail
-
-
-def test_later_texts_are_counted_on() -> None:
-    found, later = split_texts(task("a", "b")), split_texts(task("c" * 50))
-    assert isinstance(found, TokenizedTexts)
-    assert isinstance(later, TokenizedTexts)
-    found.extend(later)
-
-    assert found.lengths == [1, 1, 1]
-    assert found.warnings.listed[0].sentence == 2
 
 
 TASK = Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT)
@@ -111,8 +86,3 @@ async def test_processes_are_spawned_for_the_first_text_and_load_no_torch() -> N
         # NLTK imports it where it is installed: 1 s of processor time and 150 MB.
         assert "/scipy/" not in libraries(pid)
     assert not pids()
-
-
-async def test_a_pool_that_never_had_a_text_stops() -> None:
-    async with pool():
-        pass

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -19,7 +18,7 @@ from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 from tests.support.asgi import http_scope
 from tests.support.raw_http import connected, read, statuses
-from tests.support.servers import SMALL, Running, free_port, running
+from tests.support.servers import SMALL, Running, free_port
 
 HERE = "https://example.org:8443"
 """An allowed origin."""
@@ -223,13 +222,3 @@ def test_the_proxies_of_the_documents_reach_a_server_without_keys(
             f"{url}/embed", json=sent, headers={**page, "Sec-Fetch-Site": "same-origin"}
         )
         assert answer.status_code == 200, answer.text
-
-
-@pytest.mark.parametrize(("keys", "is_warned"), [("", True), ("key", False)])
-def test_a_server_that_is_open_to_a_network_says_so(
-    tmp_path: Path, keys: str, is_warned: bool
-) -> None:
-    options: dict[str, Any] = {"model": SMALL, "host": "0.0.0.0", "api_keys": keys}
-    with running(tmp_path, until_ready=False, **options) as server:
-        server.until(lambda: "listening on" in server.log)
-        server.until(lambda: ("no API key" in server.log) == is_warned)

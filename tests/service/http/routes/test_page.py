@@ -88,10 +88,6 @@ def test_head_has_the_headers_of_get(client: httpx.Client) -> None:
         assert head.headers[name] == found.headers[name]
 
 
-def test_files_need_no_key(narrow: Running) -> None:
-    assert httpx.get(narrow.url + "/page/main.js").status_code == 200
-
-
 def test_docs_load_nothing_from_other_hosts(client: httpx.Client) -> None:
     page = client.get("/docs")
 
@@ -109,12 +105,3 @@ def test_docs_load_nothing_from_other_hosts(client: httpx.Client) -> None:
         )
         kinds.add(answer.headers["content-type"].partition(";")[0])
     assert kinds == {"text/javascript", "text/css", "image/png"}
-
-
-def test_docs_open_in_a_browser_without_a_key(narrow: Running) -> None:
-    page = httpx.get(narrow.url + "/docs")
-    document = httpx.get(narrow.url + "/openapi.json").json()
-
-    assert page.status_code == 200
-    # Swagger UI shows its "Authorize" button for documents with a security scheme.
-    assert "ApiKey" in document["components"]["securitySchemes"]
