@@ -76,7 +76,7 @@ def test_small_requests_are_timed_beside_a_long_sentence(text: str) -> None:
     sizes = ("--checkpoint", str(SMALL), "--tokens", "300", "--seconds", "1")
     done = started("long_sentence", text, *sizes)
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
-    names = ["idle", "beside the long sentence"]
+    names = ["warm-up", "idle", "beside the long sentence"]
     assert [row[0].strip() for row in rows[1:]] == names, done.stderr
     assert "The sentence of 300 tokens took" in done.stdout
 
