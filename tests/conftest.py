@@ -11,6 +11,7 @@ import httpx
 import hypothesis
 import pytest
 
+from tests.support.browser import Page, browser
 from tests.support.servers import SMALL, Running, running
 
 KEY = "open-sesame"
@@ -77,6 +78,13 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One browser for all tests; each of them opens a page."""
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

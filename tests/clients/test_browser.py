@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
 
 import pytest
 
-from tests.support.browser import Page, browser
+from tests.conftest import KEY
+from tests.support.browser import Page
 from tests.support.servers import SMALL, Running, free_port, running
 
-KEY = "open-sesame"
+pytestmark = pytest.mark.long
 
 EMBED = """
 fetch("%s/embed", {
@@ -26,12 +26,6 @@ fetch("%s/embed", {
   (await response.json()),
 ])
 """
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("browser")) as page:
-        yield page
 
 
 @pytest.fixture(scope="module")
@@ -63,58 +57,38 @@ def allowing(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server
 
 
-def fetched(page: Page, server: Running, key: str) -> Any:
-    return page.run(EMBED % (server.url, key))
-
-
-def test_a_page_of_an_allowed_origin_embeds(page: Page, origin: str, allowing: Running) -> None:
-    page.open(origin)
-
-    status, id_length, body = fetched(page, allowing, KEY)
-
+def test_a_page_of_an_allowed_origin_alone_embeds(
+    chromium: Page, origin: str, allowing: Running
+) -> None:
+    chromium.open(origin)
+    status, id_length, body = chromium.run(EMBED % (allowing.url, KEY))
     assert (status, id_length) == (200, 32)
     assert len(body["embeddings"][0]) == 2
-
-
-def test_it_can_read_an_error(page: Page, origin: str, allowing: Running) -> None:
-    page.open(origin)
-
-    status, id_length, body = fetched(page, allowing, "wrong")
-
+    status, id_length, body = chromium.run(EMBED % (allowing.url, "wrong"))
     assert (status, id_length) == (401, 32)
     assert "Authorization: Bearer KEY" in body["detail"]
 
-
-def test_no_other_origin_is_allowed(page: Page, origin: str, allowing: Running) -> None:
-    page.open(origin.replace("127.0.0.1", "localhost"))
-
+    chromium.open(origin.replace("127.0.0.1", "localhost"))
     with pytest.raises(AssertionError, match="Failed to fetch"):
-        fetched(page, allowing, KEY)
+        chromium.run(EMBED % (allowing.url, KEY))
 
 
-def test_without_the_setting_no_origin_is_allowed(page: Page, origin: str, server: Running) -> None:
-    page.open(origin)
-
-    with pytest.raises(AssertionError, match="Failed to fetch"):
-        fetched(page, server, KEY)
-
-
-def test_the_authorize_button_of_the_docs_sends_the_key(page: Page, allowing: Running) -> None:
+def test_the_authorize_button_of_the_docs_sends_the_key(chromium: Page, allowing: Running) -> None:
     operation = "#operations-Server-getInfo"
-    page.open(allowing.url + "/docs")
-    page.click(".btn.authorize")
-    page.type(".auth-container input", KEY)
-    page.click(".auth-btn-wrapper .authorize")
-    page.click(".auth-btn-wrapper .btn-done")
-    page.click(f"{operation} .opblock-summary-control")
-    page.click(f"{operation} .try-out__btn")
-    page.click(f"{operation} .execute")
+    chromium.open(allowing.url + "/docs")
+    chromium.click(".btn.authorize")
+    chromium.type(".auth-container input", KEY)
+    chromium.click(".auth-btn-wrapper .authorize")
+    chromium.click(".auth-btn-wrapper .btn-done")
+    chromium.click(f"{operation} .opblock-summary-control")
+    chromium.click(f"{operation} .try-out__btn")
+    chromium.click(f"{operation} .execute")
 
-    status = page.wait_for(
+    status = chromium.wait_for(
         f"document.querySelector('{operation} .live-responses-table .response-col_status')"
     )
     assert status
-    assert page.run(
+    assert chromium.run(
         f"[...document.querySelectorAll('{operation} .live-responses-table .response-col_status')]"
         ".map((cell) => cell.textContent.trim())"
     ) == ["Code", "200"]

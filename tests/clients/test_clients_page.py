@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.browser import browser
+from tests.support.browser import Page
 from tests.support.servers import Running, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
@@ -33,6 +33,8 @@ OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "LANGSMITH_TRACING": "false",
 }
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +89,13 @@ def test_the_example_of_curl_runs(english: Running) -> None:
 
 
 def test_the_example_of_javascript_runs_in_a_page_of_another_origin(
-    english: Running, tmp_path: Path
+    english: Running, chromium: Page
 ) -> None:
     script = example("JavaScript", "js").replace("http://127.0.0.1:8000", english.url)
 
-    with browser(tmp_path) as page:
-        # `/docs` and `/` have a Content-Security-Policy, which forbids requests to other origins.
-        page.open(english.url.replace("127.0.0.1", "localhost") + "/health/live")
-        width = page.run(f"(async () => {{ {script} return data[0].embedding.length; }})()")
+    # `/docs` and `/` have a Content-Security-Policy, which forbids requests to other origins.
+    chromium.open(english.url.replace("127.0.0.1", "localhost") + "/health/live")
+    width = chromium.run(f"(async () => {{ {script} return data[0].embedding.length; }})()")
 
     assert width == 512
 

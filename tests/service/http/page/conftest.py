@@ -1,21 +1,35 @@
-"""A browser and the page of a server of the built-in English model."""
+"""One browser, one Node.js and one server of the built-in English model, for the whole session."""
 
-from collections.abc import Iterator
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.browser import Page, browser
+from elmo_serve.http.routes.page import FOLDER
+from tests.support.browser import Page
 from tests.support.servers import Running, running
 from tests.support.word_page import WordPage
 
 NER = {"weights": [0.5, -1.25, 2.0], "gamma": 1.5}
 
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("browser")) as found:
-        yield found
+NODE = """
+const lines = require('readline').createInterface({input: process.stdin});
+(async () => {
+  for await (const line of lines) {
+    const [module, expression, given] = JSON.parse(line);
+    try {
+      const value = new Function('page', 'given', `return ${expression}`);
+      console.log(JSON.stringify([await value(await import(module), given), null]));
+    } catch (error) {
+      console.log(JSON.stringify([null, error.stack]));
+    }
+  }
+})();
+"""
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +51,30 @@ def page(chromium: Page, english: Running) -> Iterator[WordPage]:
     found.open()
     yield found
     assert found.faults() == []
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """`node(module, expression, *given)`: an expression over a module `page` and a list `given`."""
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip("Node.js is not installed: the modules of the page are not run")
+    folder = tmp_path_factory.mktemp("node")
+    (folder / "package.json").write_text('{"type": "module"}')
+    for script in FOLDER.glob("*.js"):
+        shutil.copy(script, folder)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([program, "-e", NODE], text=True, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def run(module: str, expression: str, *given: object) -> Any:
+            assert process.stdin is not None and process.stdout is not None
+            request = [f"file://{folder / module}", expression, given]
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            found, error = json.loads(process.stdout.readline())
+            assert error is None, error
+            return found
+
+        yield run
+        process.stdin.close()

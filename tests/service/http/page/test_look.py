@@ -1,4 +1,4 @@
-"""The look of the page: small, of one host, on a phone, in the dark, accessible."""
+"""The look of the page: on a phone, in the dark, in forced colours, by the rules of axe-core."""
 
 import json
 import shutil
@@ -8,73 +8,98 @@ from typing import Any
 
 import pytest
 
+from elmo_serve.http.routes.page import FOLDER
 from tests.support.word_page import WordPage
 
 ROOT = Path(__file__).parents[4]
 AXE = "axe-core@4.14.1"
-OPENING_BYTES = 320_000  # of which 190,000 of vectors
 
 
-def test_opening_costs_at_most_320_kb_and_one_request_of_vectors(page: WordPage) -> None:
-    received = [
-        each["encodedDataLength"] for each in page.chromium.events("Network.loadingFinished")
-    ]
-
-    assert len(received) > 20
-    assert sum(received) <= OPENING_BYTES
-    assert page.requests("/embed") == ["POST /embed"]
-
-
-def test_no_other_host_is_asked(page: WordPage) -> None:
-    for word in ("play", "lead"):
-        page.example(word)
-    page.select("mix")
-
-    sent = page.chromium.events("Network.requestWillBeSent")
-    assert {each["request"]["url"].startswith(page.url + "/") for each in sent} == {True}
-    assert page.chromium.events("Network.webSocketCreated") == []
-
-
-def test_the_document_names_no_other_host() -> None:
-    for path in (ROOT / "service/elmo_serve/http/page/static").iterdir():
+def test_the_files_name_no_other_host() -> None:
+    for path in FOLDER.iterdir():
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert "://" not in text, path.name
 
 
-@pytest.mark.parametrize("width", [320, 375, 768, 1280])
-def test_nothing_is_wider_than_the_window(page: WordPage, width: int) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("width", [320, 768])
+def test_nothing_is_wider_than_the_window_or_too_small_for_a_finger(
+    page: WordPage, width: int
+) -> None:
     page.chromium.resize(width, 700, is_phone=width < 700)
     page.compare("Donaudampfschifffahrtsgesellschaftskapitänswitwe lent " + "z" * 60, "A bank")
     page.select("mix")
     page.unfold()
 
     assert page.chromium.run("document.documentElement.scrollWidth") <= width
-    outside = page.chromium.run(
-        "[...document.querySelectorAll('main *')]"
-        ".filter((each) => !each.closest('.scroll, svg, .unseen')"
-        f" && each.getBoundingClientRect().right > {width} + 0.5)"
-        ".map((each) => each.outerHTML.slice(0, 99))"
+    assert (
+        page.chromium.run(
+            "[...document.querySelectorAll('main *')]"
+            ".filter((each) => !each.closest('.scroll, svg, .unseen')"
+            f" && each.getBoundingClientRect().right > {width} + 0.5)"
+            ".map((each) => each.outerHTML.slice(0, 99))"
+        )
+        == []
     )
-    assert outside == []
+    assert (
+        page.chromium.run(
+            "[...document.querySelectorAll('button, select, .segment span, .token')]"
+            ".filter((each) => { const box = each.getBoundingClientRect();"
+            "return box.width > 0 && (box.width < 24 || box.height < 24); })"
+            ".map((each) => each.outerHTML.slice(0, 99))"
+        )
+        == []
+    )
 
 
-def test_dark_is_dark(page: WordPage) -> None:
-    def brightness(of: str) -> float:
-        colour = page.chromium.run(f"getComputedStyle(document.body).{of}")
-        return sum(float(part) for part in colour.strip("rgb()").split(","))
+@pytest.mark.long
+def test_the_page_is_as_the_user_prefers(page: WordPage) -> None:
+    def style(name: str, of: str) -> str:
+        found: str = page.chromium.run(f"getComputedStyle(document.querySelector('{of}')).{name}")
+        return found
+
+    def brightness(name: str) -> float:
+        return sum(float(part) for part in style(name, "body").strip("rgb()").split(","))
 
     assert brightness("backgroundColor") > brightness("color")
-    page.chromium.prefer(color_scheme="dark", reduced_motion="reduce")
+    assert style("transitionDuration", ".mark") in ("0s", "0.00001s")
+    page.chromium.prefer(color_scheme="dark", reduced_motion="no-preference")
     assert brightness("backgroundColor") < brightness("color")
+    assert style("transitionDuration", ".mark") == "0.45s"
+
+    page.chromium.prefer(forced_colors="active")
+    for chosen, other in (
+        (".token.is-reference", ".token:not(.is-reference)"),
+        (".segment input:checked + span", ".segment input:not(:checked) + span"),
+        (".pills [aria-pressed=true]", ".pills [aria-pressed=false]"),
+        ("thead th.is-shown", "thead th:not(.is-shown)"),
+    ):
+        assert [style("outlineStyle", each) for each in (chosen, other)] == ["solid", "none"]
 
 
-def test_sentences_from_right_to_left_run_so(page: WordPage) -> None:
-    page.compare("جلسنا على ضفة النهر", "We sat")
-    directions = [
-        page.chromium.run(f"document.querySelectorAll('.tokens')[{sentence}].dir")
-        for sentence in (0, 1)
-    ]
-    assert directions == ["rtl", "ltr"]
+@pytest.mark.long
+def test_labels_of_the_map_leave_its_ring_free_and_results_are_above_the_fold(
+    page: WordPage,
+) -> None:
+    page.example("bank")
+    bottom = "document.querySelector('#finding').getBoundingClientRect().bottom + scrollY"
+    assert page.chromium.run(bottom) <= 900
+    for width in (1280, 320):
+        page.chromium.resize(width, 900)
+        for token in range(7):
+            page.click(f"[name=token][value='{token}']")
+            met = page.chromium.run(
+                "(() => { const ring = document.querySelector('.mark.is-reference .target')"
+                ".getBoundingClientRect();"
+                "return [...document.querySelectorAll('.mark text')].filter((each) => {"
+                "const label = each.getBoundingClientRect();"
+                "return each.textContent !== '' &&"
+                "ring.left < label.right && label.left < ring.right &&"
+                "ring.top < label.bottom && label.top < ring.bottom;"
+                "}).map((each) => each.textContent); })()"
+            )
+            assert met == [], token
+        assert any(page.texts(".mark text"))
 
 
 @pytest.fixture(scope="session")
@@ -108,15 +133,19 @@ def violations(page: WordPage, axe: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("width", [320, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.long
+@pytest.mark.parametrize(("scheme", "width"), [("light", 320), ("dark", 1280)])
 def test_axe_finds_no_violation(page: WordPage, axe: str, scheme: str, width: int) -> None:
     page.chromium.prefer(color_scheme=scheme, reduced_motion="reduce")
     page.chromium.resize(width, 800, is_phone=width < 700)
     assert violations(page, axe) == []
 
     page.select("mix")
-    page.compare("The bank " + "x" * 60, "A bank")
+    page.compare("The bank " + "x" * 60, "جلسنا على ضفة النهر")
     page.unfold()
     assert page.is_shown("#warnings ul")
+    assert violations(page, axe) == []
+
+    page.compare("bank " * 401)
+    assert page.is_shown("#refusal")
     assert violations(page, axe) == []

@@ -1,15 +1,19 @@
-"""The page in use: examples, pointing, sliders, keys of the keyboard, tokenizers, models."""
+"""The page in use: examples, numbers, pointing, sliders, the keyboard, tokenizers, models."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.browser import Page
 from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, running
-from tests.support.word_page import WordPage
+from tests.support.word_page import Layers, WordPage
 
 POSTS = "POST /embed"
+OPENING_BYTES = 320_000  # of which 190,000 of vectors
+HALF = 0.005 + 1e-5
+"""Half of the last digit of a cosine, and what another batch may change of float32 vectors."""
 
 
 def by_meaning(page: WordPage, word: str) -> list[float]:
@@ -23,43 +27,69 @@ def by_meaning(page: WordPage, word: str) -> list[float]:
     ]
 
 
-def test_the_page_opens_with_an_example(page: WordPage) -> None:
+def test_the_page_opens_with_an_example_and_asks_its_own_server_alone(page: WordPage) -> None:
+    received = page.chromium.events("Network.loadingFinished")
+    assert sum(each["encodedDataLength"] for each in received) <= OPENING_BYTES
+    assert page.requests("/embed") == [POSTS]
     assert page.texts("[aria-pressed=true]") == ["lead"]
     assert page.texts("#tokens .word")[page.reference()] == "lead"
     assert "28 tokens in 4 sentences, cut by the tokenizer ptb" in page.text("#status")
-    assert page.requests("/embed") == [POSTS]
+    for part in ("english", "7,786,832", "512", "ptb (language en)", "max_request_sentences"):
+        assert part in page.text("#card")
+    shapes = page.chromium.run(
+        "[...document.querySelectorAll('.sentence .badge path')].map((each) => each.outerHTML)"
+    )
+    assert len(shapes) == len(set(shapes)) == 4  # no colour is needed to tell them apart
+
+    page.example("play")
+    page.select("mix")
+    sent = page.chromium.events("Network.requestWillBeSent")
+    assert {each["request"]["url"].startswith(page.url + "/") for each in sent} == {True}
 
 
-@pytest.mark.parametrize("word", ["lead", "play"])
-def test_each_example_shows_two_meanings(page: WordPage, word: str) -> None:
-    page.example(word)
+def test_each_example_shows_two_meanings_and_says_so(page: WordPage) -> None:
+    for word in ("spring", "play", "bank", "lead"):
+        page.example(word)
+        assert page.texts("[aria-pressed=true]") == [word]
+        page.select("0")
+        assert by_meaning(page, word) == [1.0, 1.0, 1.0]
+        for layer in ("1", "2"):
+            page.select(layer)
+            same, *others = by_meaning(page, word)
+            assert len(others) == 2
+            assert same > max(others) + 0.1
 
-    assert page.texts("[aria-pressed=true]") == [word]
-    assert page.texts("#tokens .word")[page.reference()].lower() == word
-    for layer in ("1", "2"):
-        page.select(layer)
-        same, *others = by_meaning(page, word)
-        assert len(others) == 2
-        assert same > max(others) + 0.1
-    page.select("0")
-    assert by_meaning(page, word) == [1.0, 1.0, 1.0]
-
-
-def test_one_sentence_says_the_result(page: WordPage) -> None:
-    page.example("lead")
-    page.select("2")
     first, second, third = (f"{cosine:.2f}" for cosine in by_meaning(page, "lead"))
     assert page.text("#finding") == f"lead, the metal: {first}; to lead: {second} and {third}"
-
-    page.compare("The bank lends.", "A bank of sand.", "My bank.")
-    first, second = (f"{cosine:.2f}" for cosine in by_meaning(page, "bank"))
-    assert page.text("#finding") == f"sentences 1 and 2: {first}; 1 and 3: {second}"
     page.compare("It rains.")
     assert not page.is_shown("#finding")
 
 
+def test_the_numbers_are_those_that_anybody_computes(page: WordPage) -> None:
+    texts = ("We sat on the river bank.", "The bank doesn't lend.", "A bank of fog")
+    page.compare(*texts)
+    page.select("mix")
+    page.set("#weight-1", 2)
+    page.set("#gamma-exact", "1.5")
+    layers, reference = Layers.of(page.url, *texts), page.reference()
+
+    mixture = np.exp([0, 2, 0]) / np.exp([0, 2, 0]).sum()
+    columns = [*np.eye(3).tolist(), [1 / 3] * 3, list(1.5 * mixture)]
+    expected = np.array([layers.cosines(column, reference) for column in columns]).T
+    assert page.texts("#tokens .word") == layers.words
+    np.testing.assert_allclose(page.similarities(), expected[:, -1], atol=HALF)
+    rows = page.texts("#layers tbody strong")
+    others = [i for i in range(len(layers.words)) if i != reference]
+    others.sort(key=lambda i: (layers.words[i] != "bank", -expected[i, -1]))
+    assert rows == [layers.words[i] for i in others[: len(rows)]]
+    np.testing.assert_allclose(page.table(), expected[others[: len(rows)]], atol=HALF)
+    centred = layers.centred(columns[-1])
+    left, scales, _ = np.linalg.svd(centred - centred.mean(axis=0), full_matrices=False)
+    found, points = page.map(), left[:, :2] * scales[:2]
+    np.testing.assert_allclose(found, points * np.sign((found * points).sum(axis=0)), atol=1e-3)
+
+
 def test_a_change_of_text_is_one_request_and_a_change_of_mixture_none(page: WordPage) -> None:
-    assert page.requests("/embed") == [POSTS]
     for selection in ("0", "1", "2", "average", "mix"):
         page.select(selection)
     page.set("#weight-0", 3)
@@ -72,40 +102,54 @@ def test_a_change_of_text_is_one_request_and_a_change_of_mixture_none(page: Word
 
     page.compare("One bank.", "Two banks.")
     assert page.requests("/embed") == [POSTS] * 2
-    page.example("lead")
-    assert page.requests("/embed") == [POSTS] * 3
     page.set("#tokenizer", "characters")
-    assert page.requests("/embed") == [POSTS] * 4
+    assert page.requests("/embed") == [POSTS] * 3
     assert page.requests("/info/centre") == ["GET /info/centre"]
 
 
-def test_pointing_compares_for_as_long_as_it_lasts(page: WordPage) -> None:
+def test_pointing_compares_for_as_long_as_it_lasts_and_a_click_for_good(page: WordPage) -> None:
     chosen = page.reference()
     page.chromium.point("#tokens .sentence:nth-child(3) .token:nth-child(5)")
     assert page.texts("#tokens .word")[page.reference()] == "army"
     assert "Compared with army in sentence 3." in page.text("#tokens .reference")
     assert "army in sentence 3" in page.text("#layers caption")
-
     page.chromium.point("h1")
     assert page.reference() == chosen
 
+    page.chromium.point(".mark:nth-child(4) .target")
+    page.chromium.run(
+        "document.querySelector('.mark:nth-child(4)').dispatchEvent(new MouseEvent('click'))"
+    )
+    page.chromium.point("h1")
+    assert page.reference() == 3
+    assert page.chromium.run("document.querySelector('#tokens :checked').value") == "3"
 
-def test_a_task_moves_the_sliders_and_a_slider_leaves_the_task(page: WordPage) -> None:
+
+def test_sliders_fields_and_tasks_move_together(page: WordPage) -> None:
+    def value(selector: str) -> str:
+        found: str = page.chromium.run(f"document.querySelector('{selector}').value")
+        return found
+
     page.select("mix")
-    assert page.texts("#task option") == [
-        "your own weights",
-        "ner",
-        "normed (with layer norm: only the server can compute it)",
-    ]
+    before = page.similarities(), page.map()
+    page.set("#weight-2", 4.5)
+    assert value("#weight-2-exact") == "4.5"
+    assert page.similarities() != before[0]
+    page.set("#weight-2-exact", "0")
+    assert value("#weight-2") == "0"
+    page.set("#gamma", 2)
+    for refused in ("", "1e9"):
+        page.set("#gamma-exact", refused)
+        assert value("#gamma-exact") == "2"
+    assert page.similarities() == before[0]
+    assert abs(page.map() - 2 * before[1]).max() < 1e-3
+
     assert page.chromium.run("document.querySelector('#task [value=normed]').disabled")
     page.set("#task", "ner")
-    assert page.chromium.run(
-        "[0, 1, 2].map((i) => document.querySelector(`#weight-${i}-exact`).value)"
-    ) == ["0.5", "-1.25", "2"]
+    assert [value(f"#weight-{i}-exact") for i in range(3)] == ["0.5", "-1.25", "2"]
     assert '"task": "ner"' in page.text("#lines-embed")
-
     page.set("#weight-1", 0)
-    assert page.chromium.run("document.querySelector('#task').value") == ""
+    assert value("#task") == ""
     assert '"task"' not in page.text("#lines-embed")
 
 
@@ -166,43 +210,49 @@ def test_everything_is_reached_with_the_keyboard_alone(page: WordPage) -> None:
     press("Enter")
     tab_to(page, "[aria-label^='Copy curl: the vectors']")
 
+    page.chromium.run("document.querySelector('#text').focus()")
+    page.chromium.run("document.querySelector('#text').select()")
+    page.chromium.write("It rains.")
+    press("Enter", control=True)
+    page.wait()
+    assert page.texts("#tokens .word") == ["It", "rains", "."]
 
-def test_a_text_in_another_script_is_doubted_beside_the_input(page: WordPage) -> None:
+
+def test_any_text_is_shown_as_text_and_what_the_model_cuts_is_named(page: WordPage) -> None:
+    page.set("#tokenizer", "whitespace")
+    for texts in (
+        ["bank"],
+        ["<b>&amp;</b>", "<script>x</script>"],
+        ["\u05d1\u05e0\u05e7 \U0001f3e6"],
+    ):
+        page.compare(*texts)
+        assert page.texts("#tokens .word") == " ".join(texts).split()
+
+    page.compare("bank " + "x" * 60)
+    assert "60 bytes" in page.text("#warnings")
+    page.compare("", "One.", "   ", "Two.", "")
+    assert page.text("#warnings") == ""
+    assert len(page.texts(".sentence")) == 2
+    page.compare("  ", "")
+    assert page.text("#status") == "Write a sentence first."
+
     page.compare("мы сидели на берегу реки")
     assert "script" in page.text("#sentences #warnings")
-
-    page.compare("bank " * 399 + "bank bank")
+    page.compare("bank " * 401)
     assert page.is_shown("#refusal") and page.text("#warnings") == ""
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["bank"],
-        ["bank bank"],
-        ["<b>&amp;</b>", "<script>x</script>"],
-        ["\u05d1\u05e0\u05e7 \U0001f3e6"],
-    ],
-)
-def test_any_text_is_shown_as_text(page: WordPage, texts: list[str]) -> None:
-    page.set("#tokenizer", "whitespace")
-    page.compare(*texts)
-
-    assert page.texts("#tokens .word") == " ".join(texts).split()
-
-
-def test_one_of_several_models_is_picked(chromium: Page, tmp_path: Path) -> None:
-    with running(tmp_path, models=f"english,golden={SMALL}", tasks=tmp_path / "tasks") as server:
+@pytest.mark.long
+def test_one_of_several_models_is_picked_and_a_failed_one_is_passed_over(
+    chromium: Page, tmp_path: Path
+) -> None:
+    models = f"gone={tmp_path / 'nowhere'},english,golden={SMALL}"
+    with running(tmp_path, models=models, tasks=tmp_path / "tasks") as server:
         page = WordPage(chromium, server.url)
         page.open()
-        assert page.is_shown("#model-choice")
-        assert page.texts("#model-choice option") == ["english", "golden"]
-        chromium.resize(1000, 900)
-        button = "document.querySelector('#sentences [type=submit]').offsetTop"
-        fields = page.chromium.run("document.querySelector('.fields').offsetHeight")
-        top = "document.querySelector('.fields').offsetTop"
-        assert page.chromium.run(f"{button} - {top}") < fields  # beside them, not below
-        chromium.resize(1280, 900)
+        assert page.texts("#model-choice option") == ["gone (failed)", "english", "golden"]
+        assert page.texts("#model-choice option:disabled") == ["gone (failed)"]
+        assert page.text("#card dd") == "english"
         words = page.texts("#tokens .word")
 
         page.set("#model-choice", "golden")
@@ -211,9 +261,9 @@ def test_one_of_several_models_is_picked(chromium: Page, tmp_path: Path) -> None
         assert page.text("#card dd") == "golden"
         assert '"model": "golden"' in page.text("#lines-embed")
         assert len(page.texts("#tokens .word")) == len(words)
-        assert page.faults() == []
 
 
+@pytest.mark.long
 def test_a_wide_model_embeds_nothing_before_the_user_asks(chromium: Page, tmp_path: Path) -> None:
     """30 tokens in 3 layers of width 600 would be 216 kB."""
     with running(tmp_path, model=write_pair(tmp_path / "wide", projection=300)) as server:

@@ -1,7 +1,6 @@
-"""The section "Nearest uses" of the page: asked for on its button alone, and what it shows."""
+"""Sections that are asked for by a button alone: "Nearest uses" and "Expected words"."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import numpy as np
@@ -13,6 +12,8 @@ from tests.support.uses import until_embedded
 from tests.support.word_page import WordPage
 
 ASKED = "POST /neighbours"
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +44,6 @@ def shown(page: WordPage) -> list[tuple[float, str]]:
     return list(zip(map(float, cosines), page.texts("#uses strong"), strict=True))
 
 
-def expected(page: WordPage, **fields: Any) -> Any:
-    body = {"text": "The pipes are made of lead.", "token": 5} | fields
-    return httpx.post(page.url + "/neighbours", json=body).raise_for_status().json()
-
-
 def test_while_the_text_is_embedded_the_page_says_so_and_asks_again(
     page: WordPage, server: Running
 ) -> None:
@@ -65,24 +61,14 @@ def test_while_the_text_is_embedded_the_page_says_so_and_asks_again(
     assert len(page.requests("/neighbours")) >= 2
 
 
-@pytest.mark.parametrize(
-    ("selection", "fields"),
-    [
-        ("2", {"layers": 2}),
-        ("average", {"layers": "average"}),
-        ("mix", {"mix": {"weights": [1.5, 0, 0]}}),
-    ],
-)
-def test_the_uses_are_those_of_the_route(
-    page: WordPage, server: Running, selection: str, fields: dict[str, Any]
-) -> None:
+def test_the_uses_are_those_of_the_route(page: WordPage, server: Running) -> None:
     until_embedded(server)
-    page.select(selection)
-    if selection == "mix":
-        page.set("#weight-0", 1.5)
+    page.select("mix")
+    page.set("#weight-0", 1.5)
     ask(page)
 
-    found = expected(page, **fields)
+    body = {"text": "The pipes are made of lead.", "token": 5, "mix": {"weights": [1.5, 0, 0]}}
+    found = httpx.post(page.url + "/neighbours", json=body).raise_for_status().json()
     cosines, uses = zip(*shown(page), strict=True)
     assert list(uses) == [each["sentence"][each["token"]] for each in found["neighbours"]]
     np.testing.assert_allclose(
@@ -115,3 +101,26 @@ def test_nothing_is_asked_before_the_button_and_old_uses_keep_their_name(
     page.example("play")
     assert page.texts("#uses *") == []
     assert page.requests("/neighbours") == [ASKED]
+
+
+def test_it_shows_the_bits_and_the_substitutes_of_the_server(
+    chromium: Page, english: Running
+) -> None:
+    page, direction = WordPage(chromium, english.url), "forward"
+    page.open()
+    page.chromium.wait_for("!document.querySelector('#expected').hidden")
+    page.chromium.run(f"document.querySelector('#expected-direction').value = '{direction}'")
+    page.chromium.run("document.querySelector('#expected-ask').click()")
+    page.chromium.wait_for("document.querySelector('#expected-words strong')")
+
+    words = page.texts("#expected-words > :first-child bdi")
+    bits = page.texts("#expected-words > :first-child .cosine")
+    (chosen,) = page.texts("#expected-words strong")
+    substitutes = page.texts("#expected-words > :last-child bdi")
+    place = words.index(chosen)
+    body = {"sentences": [words]}
+    scores = httpx.post(page.url + "/score", json=body).raise_for_status().json()["scores"][0]
+    assert [float(each) for each in bits] == pytest.approx(scores[direction], abs=0.051)
+    asked = {**body, "positions": [[place]], "direction": direction}
+    found = httpx.post(page.url + "/substitutes", json=asked).raise_for_status().json()
+    assert substitutes == [each["word"] for each in found["substitutes"][0][0]]

@@ -1,0 +1,234 @@
+"""The pages of docs/: blocks of code run as they stand, and tables of the API are complete.
+
+Blocks of `sh` and `python` run, in the order of their page; the others stand for output, or for
+programs that are not installed here. tests/clients runs those of clients.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import httpx
+import pytest
+
+from elmo_serve.commands.embed import embed
+from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.server import InfoResponse
+from elmo_serve.tasks.schema import TaskResponse
+from tests.support.errors import ERRORS
+from tests.support.fork_server import with_elmo
+from tests.support.golden import GOLDEN
+from tests.support.servers import SMALL, Running, running
+from tests.support.uses import until_embedded
+
+DOCS = Path(__file__).parents[2] / "docs"
+TOOLS = (
+    *("AllenNLP", "bilm-tf", "TensorFlow Hub", "simple_elmo", "ELMoForManyLangs"),
+    *("SeqVec", "bio_embeddings", "flair", "DeLFT", "Spark NLP"),
+)
+ADDRESS = re.compile(r"http://(localhost|127\.0\.0\.1):8000")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of code in a document; `before` is the last line of text above it."""
+
+    document: str
+    line: int
+    language: str
+    code: str
+    before: str
+
+    def __str__(self) -> str:
+        return f"{self.document}:{self.line}"
+
+
+def read(document: str) -> str:
+    return (DOCS / document).read_text(encoding="utf-8")
+
+
+def blocks(document: str, *languages: str) -> list[Block]:
+    text = read(document)
+    return [
+        Block(
+            document,
+            text.count("\n", 0, match.start()) + 1,
+            match[1],
+            match[2],
+            text[: match.start()].rstrip().rsplit("\n", 1)[-1],
+        )
+        for match in BLOCK.finditer(text)
+        if match[1] in languages
+    ]
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server of the default model, and the table of docs/tasks.md beside its tasks."""
+    folder = tmp_path_factory.mktemp("page")
+    (table,) = blocks("tasks.md", "csv")
+    (folder / "intents.csv").write_text(table.code, encoding="utf-8")
+    with running(folder, tasks=folder / "tasks") as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder with the files that the blocks name."""
+    for name in ("options.json", "weights.hdf5"):
+        (tmp_path / name).symlink_to(SMALL / name)
+    (tmp_path / "zhs.model").symlink_to(GOLDEN / "elmoformanylangs" / "word_and_char")
+    (tmp_path / "sentences.txt").write_text("The cat sat .\nHello\n", encoding="utf-8")
+    (tmp_path / "uniref50_v2").symlink_to(SMALL)
+    (tmp_path / "proteins.fasta").write_text(">sp|P1|X\nSEQWENCE\n", encoding="utf-8")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").symlink_to(tmp_path / "sentences.txt")
+    (tmp_path / "text.txt").write_text("The cat can't sit.\nHello!\n", encoding="utf-8")
+    (tmp_path / "sentences.conllu").write_text("1\t今\t_\n2\t天\t_\n\n", encoding="utf-8")
+    with contextlib.chdir(tmp_path):
+        yield tmp_path
+
+
+def run(block: Block, server: Running, names: dict[str, object]) -> str:
+    """Run a block with a server of the tests in the place of that of the page; return its output.
+
+    Python runs in this process with `names`, a shell here with the golden model as the default.
+    """
+    code = ADDRESS.sub(server.url, block.code)
+    if block.language == "python":
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile("\n" * block.line + code, str(DOCS / block.document), "exec"), names)
+        return output.getvalue()
+    return shell(code, ELMO_MODEL=str(SMALL))
+
+
+def shell(code: str, folder: Path | None = None, **variables: str) -> str:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    done = subprocess.run(
+        ["bash", "-euc", code],
+        cwd=folder,
+        env=with_elmo(clean | variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.usefixtures("tasks", "place")
+@pytest.mark.parametrize(
+    "document",
+    [
+        "api.md",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("client.md", "files.md")),
+        pytest.param("proteins.md", marks=pytest.mark.long),
+    ],
+)
+def test_blocks_run_in_their_order(document: str, searched: Running) -> None:
+    names: dict[str, object] = {"__name__": "__main__"}
+    found = blocks(document, "sh", "python")
+
+    for block in found:
+        run(block, searched, names)
+
+    assert len(found) >= 3
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    "block",
+    [each for each in blocks("migrate.md", "sh", "python", "yaml") if each.before == "**After**"],
+    ids=str,
+)
+def test_new_code_of_migrate_runs(block: Block, server: Running) -> None:
+    run(block, server, {"__name__": "__main__"})
+
+
+def test_every_tool_of_migrate_has_old_and_new_code_in_turn() -> None:
+    found = blocks("migrate.md", "sh", "python", "yaml")
+
+    marks = [block.before for block in found]
+    assert set(marks) == {"**Before**", "**After**"}
+    for number, mark in enumerate(marks):
+        if mark == "**Before**":
+            assert marks[number + 1] == "**After**", found[number]
+    for tool in TOOLS:
+        section = read("migrate.md").split(f"\n## {tool}\n")[1].split("\n## ")[0]
+        assert "**Before**" in section and "**After**" in section, tool
+
+
+@pytest.mark.long
+def test_tasks_takes_a_table_to_a_served_task(english: Running) -> None:
+    folder = english.log_file.parent
+    (fit, serve), ask, http = (
+        each.code.splitlines() if "--out" in each.code else each
+        for each in blocks("tasks.md", "sh")
+    )
+    assert serve == "ELMO_TASKS=tasks elmo serve"
+    shell(fit, folder)
+    with english.client() as client:
+        english.until(lambda: client.get("/tasks/intent").status_code == 200)
+
+    output = run(ask, english, {})
+
+    task, response = (json.loads(line) for line in output.replace("}{", "}\n{").splitlines())
+    assert task["name"] == "intent" and len(task["weights"]) == 3
+    assert len(response["embeddings"][0]) == response["dimension"]
+    files = {path.name for path in (folder / "tasks" / "intent.fit").iterdir()}
+    assert files == {"head.safetensors", "report.json"}
+    (again,) = blocks("tasks.md", "console")
+    command = ADDRESS.sub(english.url, again.code.removeprefix("$ "))
+    assert "serves task intent" in shell(command, folder)
+    run(http, english, {})
+    (program,) = blocks("tasks.md", "python")
+    assert run(program, english, {"__name__": "__main__"}).count("\n") == 2
+
+
+@pytest.mark.long
+def test_the_program_of_explore_prints_the_table_of_the_page(english: Running) -> None:
+    section = read("explore.md").split("\n## The nearest uses of a word\n")[1]
+    shown = dict(reversed(BLOCK.findall(section)))
+    until_embedded(english)
+
+    program = Block("explore.md", 0, "python", shown["python"], "")
+    assert run(program, english, {"__name__": "__main__"}) == shown[""]
+    assert '"neighbours":[{"sentence":[' in shell(ADDRESS.sub(english.url, shown["sh"]))
+
+
+def test_every_option_of_elmo_embed_is_documented() -> None:
+    for parameter in embed.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert re.search(rf"{parameter.opts[0]}\b", read("files.md")), parameter.opts
+
+
+def test_fields_types_routes_and_statuses_are_all_on_the_page_of_the_api(
+    client: httpx.Client,
+) -> None:
+    page = read("api.md")
+    for name in EmbedRequest.model_fields:
+        assert f"| `{name}` |" in page
+    for media_type in ENCODERS:
+        assert f"| `{media_type}` |" in page
+    for name in TaskResponse.model_fields:
+        assert f'"{name}"' in page
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method in methods:
+            assert f"{method.upper()} {path}" in page
+    assert set(InfoResponse.model_fields) <= set(
+        re.findall(r"[a-z_]+", page.replace("media types", "media_types"))
+    )
+    table = page[page.index("## Errors") :]
+    assert {str(error.status) for error in ERRORS} <= set(re.findall(r"\b[45]\d\d\b", table))
