@@ -102,12 +102,6 @@ def content_length(scope: "Scope") -> int | None:
     return int(announced.lstrip("0")[:_MOST_DIGITS] or 0) if announced.isdecimal() else None
 
 
-def is_framed_twice(scope: "Scope") -> bool:
-    """Tell whether both Content-Length and Transfer-Encoding say where the body ends."""
-    sent = _first_values(scope)
-    return b"transfer-encoding" in sent and b"content-length" in sent
-
-
 def timeout_seconds(scope: "Scope", most: float) -> float:
     """Return `X-Request-Timeout` in seconds, at most `most`; `most` when it was not sent.
 

@@ -110,7 +110,8 @@ def check_head(scope: Scope) -> None:
     """
     if scope["http_version"] not in _VERSIONS:
         raise MalformedRequest("What was sent is not HTTP/1.1.", headers=_CLOSE)
-    if headers.is_framed_twice(scope):
+    framings = (headers.first(scope, each) for each in (b"content-length", b"transfer-encoding"))
+    if all(each is not None for each in framings):
         raise MalformedRequest(
             "The request has both Content-Length and Transfer-Encoding.", headers=_CLOSE
         )
