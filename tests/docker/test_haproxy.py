@@ -112,6 +112,7 @@ def killed_under(folder: Path, body: dict[str, Any]) -> tuple[httpx.Response, ht
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_no_request_is_refused_by_a_replica_that_drains(tmp_path: Path) -> None:
     settings = {"drain_timeout_seconds": 600, "request_timeout_seconds": 600}
     with gated_pair(tmp_path, **settings) as (url, (draining, _)):
@@ -142,6 +143,7 @@ def test_a_request_that_fits_the_buffer_is_sent_to_another_replica(tmp_path: Pat
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_a_request_over_the_buffer_fails_and_may_be_sent_again(tmp_path: Path) -> None:
     body = {"sentences": [["long" * 8] * 100] * 100, "layers": "top"}
     assert len(str(body)) > BUFFER_BYTES
@@ -154,6 +156,7 @@ def test_a_request_over_the_buffer_fails_and_may_be_sent_again(tmp_path: Path) -
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> None:
     config = tmp_path / "haproxy.cfg"
     text = (FOLDER / "haproxy.cfg").read_text()
@@ -178,6 +181,7 @@ def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> N
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_clients_without_keys_behind_the_proxy_share_a_whole_budget(tmp_path: Path) -> None:
     """They have one address, and are one client: half the budget would be too little for all."""
     limit = 1_000

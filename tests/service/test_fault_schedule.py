@@ -41,6 +41,14 @@ def delete(start: float, end: float, existed: bool | None = None) -> Operation:
     return Operation("DELETE", None, start, end, existed)
 
 
+@pytest.mark.faults
+def test_faults_by_schedule_break_no_law() -> None:
+    command = [sys.executable, "-m", "benchmarks.faults", "--seed", "3", "--minutes", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_seed_repeats_its_schedule() -> None:
     assert draw(7, 180, 5, 3) == draw(7, 180, 5, 3) != draw(8, 180, 5, 3)
     events = draw(7, 36_000, 5, 3)

@@ -7,8 +7,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -24,6 +22,8 @@ from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
 from tests.support.processes import children, is_alive
 from tests.support.servers import Running, running, spawned
+
+pytestmark = pytest.mark.long
 
 NPZ = {"accept": "application/x-npz"}
 
@@ -159,14 +159,6 @@ def test_requests_survive_the_kill_of_a_json_process(lasting: Running, answers: 
 
 
 # The end
-
-
-@pytest.mark.faults
-def test_faults_by_schedule_break_no_law() -> None:
-    command = [sys.executable, "-m", "benchmarks.faults", "--seed", "3", "--minutes", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 Asked = list[asyncio.Task[httpx.Response]]

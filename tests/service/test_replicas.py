@@ -79,6 +79,7 @@ def can_mount() -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not can_mount(), reason="this user may not mount a file system (unshare)")
 def test_a_full_disk_refuses_tasks_and_nothing_else(tmp_path: Path) -> None:
     with on_own_disk(tmp_path) as (server, disk), server.client() as client:

@@ -52,6 +52,7 @@ def address_space(server: Running) -> int:
     return pages * resource.getpagesize()
 
 
+@pytest.mark.long
 def test_a_body_that_finds_no_memory_is_lost_alone(server: Running) -> None:
     large = json.dumps({"sentences": [["large"]]}).encode() + b" " * (64 * MIB)
     small = json.dumps({"sentences": [["small"]]}).encode()
@@ -66,6 +67,7 @@ def test_a_body_that_finds_no_memory_is_lost_alone(server: Running) -> None:
     assert server.metric("elmo_worker_restarts_total") == 0
 
 
+@pytest.mark.long
 def test_a_batch_needs_no_descriptor(server: Running) -> None:
     with server.client() as client:
         assert client.get("/health/ready").status_code == 200  # the connection is open
