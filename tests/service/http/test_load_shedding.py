@@ -5,13 +5,15 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import Any
 
 import httpx
 import pytest
 from starlette.types import Scope
 
 from elmo_serve.errors import Overloaded
+from elmo_serve.http.middleware.request_checks import LoadShedder
 from tests.support.asgi import http_scope
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
@@ -161,3 +163,41 @@ async def test_the_estimate_is_the_sparsest_recent_body_of_a_size() -> None:
 async def test_any_other_request_passes(scope: Scope) -> None:
     async with full_here(LARGE) as serving:
         serving.server.load_shedder.check(scope)
+
+
+class TwoModels:
+    """An engine of the models a and b; `full` have no room, and those not `ready` are loading."""
+
+    models = "ab"
+    outstanding = 1
+
+    def __init__(self, full: str, ready: str) -> None:
+        self.full, self.ready, self.admission = full, ready, self
+
+    def unavailable_reason(self, model: str) -> str | None:
+        return None if model in self.ready else "it is loading"
+
+    def refusal(self, cost: int, timeout: float, model: str) -> Overloaded | None:
+        return Overloaded("The queue is full.", retry_after=1) if model in self.full else None
+
+
+@pytest.mark.parametrize(
+    ("full", "ready", "size", "is_refused"),
+    [
+        ("ab", "ab", 1_000, True),
+        ("a", "ab", 1_000, False),
+        ("b", "ab", 1_000, False),
+        ("a", "a", 1_000, True),
+        ("ab", "", 1_000, False),  # the route says that none is ready
+        ("ab", "ab", 1_001, False),  # the route says that the body is too large
+    ],
+)
+def test_a_request_is_refused_where_no_model_has_room(
+    full: str, ready: str, size: int, is_refused: bool
+) -> None:
+    engine: Any = TwoModels(full, ready)
+    shedder = LoadShedder(engine, timeout_seconds=60, body_bytes=1_000)
+    shedder.learn(1_000, 500)
+
+    with pytest.raises(Overloaded) if is_refused else nullcontext():
+        shedder.check(http_scope(content_length=str(size)))
