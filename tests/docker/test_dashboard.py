@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,61 +109,3 @@ def test_every_query_returns_data_after_a_load(tmp_path: Path) -> None:
         with loaded(server, "--clients", "4"):
             server.until(lambda: not empty())
             assert not empty()
-
-
-@pytest.mark.long
-def test_slow_clients_show_as_answers_in_memory_while_nothing_waits(tmp_path: Path) -> None:
-    """A client asks for much and reads nothing: its answer stays in memory."""
-    body = json.dumps({"sentences": [["word"] * 100] * 300}).encode()
-    with running(tmp_path, model=SMALL) as server, scraped(tmp_path, server) as prometheus:
-        url = httpx.URL(server.url)
-        prometheus.until(lambda: bool(prometheus.panel("Tokens a second")))  # two scrapes
-        with socket.socket() as slow:
-            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            slow.connect((url.host, url.port))
-            head = "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            prometheus.until(lambda: at(prometheus.panel("Tokens a second")) > 0)
-            prometheus.until(
-                lambda: (
-                    at(prometheus.panel("Tokens a second")) == 0
-                    and at(prometheus.panel("Tokens that wait")) == 0
-                    and at(prometheus.panel("Bodies and answers in memory")) > 0
-                )
-            )
-
-
-@pytest.mark.long
-def test_too_few_workers_show_as_waiting_and_a_busy_device(tmp_path: Path) -> None:
-    with (
-        running(tmp_path) as server,
-        scraped(tmp_path, server) as prometheus,
-        loaded(server, "--clients", "32"),
-    ):
-        prometheus.until(
-            lambda: (
-                at(prometheus.panel("Wait for a batch")) > at(prometheus.panel("Time of a batch"))
-                and at(prometheus.panel("Busy share of the workers")) > 0.5
-            )
-        )
-
-
-@pytest.mark.long
-def test_a_slow_model_shows_as_long_batches_without_waiting(tmp_path: Path) -> None:
-    with (
-        running(tmp_path) as server,
-        scraped(tmp_path, server) as prometheus,
-        loaded(server, "--clients", "1", "--sentences", "1"),
-    ):
-        prometheus.until(
-            lambda: (
-                at(prometheus.panel("Time of a batch"))
-                > 2 * at(prometheus.panel("Wait for a batch"))
-                > 0
-            )
-        )
-
-
-def at(values: list[float]) -> float:
-    """Return the largest number of a panel, 0 where it has none yet."""
-    return max((value for value in values if not math.isnan(value)), default=0.0)

@@ -98,12 +98,11 @@ def test_what_json_can_carry_in_a_message_can_carry_out() -> None:
 
 
 def test_the_errors_know_nothing_of_the_web_framework() -> None:
-    code = "import sys, elmo_serve.errors; print([n for n in sys.modules if n.startswith(%r)])"
-    for name in ("fastapi", "starlette", "pydantic", "torch"):
-        run = subprocess.run(
-            [sys.executable, "-c", code % name], capture_output=True, text=True, check=True
-        )
-        assert run.stdout.strip() == "[]"
+    code = "import sys, elmo_serve.errors; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert not loaded & {"fastapi", "starlette", "pydantic", "torch"}
 
 
 def test_the_documentation_lists_every_type_with_its_class_in_the_client() -> None:

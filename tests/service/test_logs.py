@@ -149,10 +149,18 @@ def test_an_exception_stays_with_its_record() -> None:
     assert all(line.startswith("    ") and line.isprintable() for line in lines[1:])
 
 
-def test_configured_twice_logs_once() -> None:
-    lines = logged('configure("info", "json"); logging.getLogger("a").info("x")')
+def test_a_program_logs_once_from_its_level_up_and_warnings_as_well() -> None:
+    body = """
+configure("info", "json")
+logging.getLogger("a").debug("low")
+logging.getLogger("a").info("high")
+warnings.warn("old way")
+"""
+    high, warning = map(json.loads, logged(body))
 
-    assert [json.loads(line)["message"] for line in lines] == ["x"]
+    assert high["message"] == "high"
+    assert warning["level"] == "warning"
+    assert warning["message"].endswith("UserWarning: old way")
 
 
 def test_uvicorn_logs_once_and_without_its_access_log() -> None:
@@ -180,10 +188,3 @@ logging.getLogger("uvicorn.error").warning("started")
 logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', "a", "GET", "/", "1", 200)
 """
     assert [json.loads(line)["message"] for line in logged(body)] == ["started"]
-
-
-def test_a_warning_is_a_record_like_any_other() -> None:
-    (line,) = logged('warnings.warn("old way")')
-
-    assert json.loads(line)["level"] == "warning"
-    assert json.loads(line)["message"].endswith("UserWarning: old way")

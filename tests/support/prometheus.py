@@ -1,7 +1,7 @@
 """A real Prometheus that scrapes a server, and the queries of the dashboard.
 
 with scraped(folder, server) as prometheus:
-    prometheus.panel("Tokens a second")
+    prometheus.value("elmo_queue_tokens")
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,26 +34,12 @@ PANELS: dict[str, list[str]] = {
 class Prometheus:
     """A Prometheus that scrapes one server each second."""
 
-    def __init__(self, client: httpx.Client, server: Running) -> None:
+    def __init__(self, client: httpx.Client) -> None:
         self._client = client
-        self._server = server
 
     def value(self, query: str) -> list[float]:
         """Return the numbers of a query of the dashboard now, with its variables filled in."""
         return [float(sample["value"][1]) for sample in self._ask("query", query)]
-
-    def course(self, query: str, start: float, end: float) -> list[Any]:
-        """Return the labels and the points of each line of a query, a point each second."""
-        times = {"start": f"{start}", "end": f"{end}", "step": "1"}
-        return self._ask("query_range", query, **times)
-
-    def panel(self, title: str) -> list[float]:
-        """Return the numbers of a panel's first query."""
-        return self.value(PANELS[title][0])
-
-    def until(self, is_so: Callable[[], bool], seconds: float = 60) -> None:
-        """Wait for a state of the panels that lasts while the load does."""
-        self._server.until(is_so, seconds)
 
     def _ask(self, route: str, query: str, **more: str) -> list[Any]:
         for variable, value in _VARIABLES.items():
@@ -94,7 +80,7 @@ def scraped(folder: Path, server: Running) -> Iterator[Prometheus]:
     try:
         server.until(lambda: _is_ready(url))
         with httpx.Client(base_url=url, timeout=30) as client:
-            yield Prometheus(client, server)
+            yield Prometheus(client)
     finally:
         process.terminate()
         process.wait(30)
