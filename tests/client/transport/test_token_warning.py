@@ -40,16 +40,6 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
         f"/tokens/1: {SPACED}",
     ),
 }
-SCORING: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "score": (
-        lambda client: client.score(ODD),
-        f"sentence 1: {SPACED} (and 2 more in this request)",
-    ),
-    "substitutes": (
-        lambda client: client.substitutes(["the", "a b c"], [0]),
-        f"/sentences/0/1: {SPACED}",
-    ),
-}
 
 
 def warned(call: Callable[[], Any]) -> tuple[str, str]:
@@ -67,14 +57,6 @@ def test_a_client_warns_at_the_line_that_calls_it(server: Running, name: str) ->
     call, message = CALLS[name]
 
     with Client(server.url) as client:
-        assert warned(lambda: call(client)) == (message, __file__)
-
-
-@pytest.mark.parametrize("name", SCORING)
-def test_the_language_model_warns_likewise(scoring: Running, name: str) -> None:
-    call, message = SCORING[name]
-
-    with Client(scoring.url) as client:
         assert warned(lambda: call(client)) == (message, __file__)
 
 
