@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from elmo_model.checkpoints import softmax
 from elmo_model.models.opening import open_model
 from elmo_model.training.perplexity import per_token
+from elmo_serve.commands.score import _pieces
 from tests.support import training_golden as golden
 from tests.support.command_line import elmo
 from tests.support.language_models import write_bundle
@@ -78,3 +80,16 @@ def test_a_server_gives_the_same_table(tmp_path: Path) -> None:
     for one, other in zip(own[1:], theirs[1:], strict=True):
         numbers = [float(row[column]) for row in (one, other) for column in (3, 5, 6)]
         assert numbers[:3] == pytest.approx(numbers[3:], abs=1e-4)
+
+
+def test_what_is_scored_is_written_before_more_is_read() -> None:
+    """All rows of a text were held until the last one, and lost with Ctrl-C."""
+    taken = 0
+
+    def sentences() -> Iterator[list[str]]:
+        nonlocal taken
+        for _ in range(10_000):
+            taken += 1
+            yield ["a"]
+
+    assert len(next(_pieces(sentences()))) == taken < 10_000
