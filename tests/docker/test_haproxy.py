@@ -135,6 +135,7 @@ def test_no_request_is_refused_by_a_replica_that_drains(tmp_path: Path) -> None:
 
 
 @needs_haproxy
+@pytest.mark.long
 def test_a_request_that_fits_the_buffer_is_sent_to_another_replica(tmp_path: Path) -> None:
     answer, again = killed_under(tmp_path, SMALL_BODY)
 

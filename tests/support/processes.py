@@ -58,15 +58,6 @@ def processor_seconds(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def open_sockets(pid: int) -> int:
-    """Return the number of sockets that a process holds."""
-    count = 0
-    for link in Path(f"/proc/{pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):  # it has just been closed
-            count += link.readlink().name.startswith("socket:")
-    return count
-
-
 def is_alive(pid: int) -> bool:
     """Say whether a process runs: a zombie does not."""
     try:
