@@ -9,17 +9,18 @@ import os
 import select
 import sys
 import threading
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from queue import SimpleQueue
+from queue import Full, Queue
 from typing import Any, Final
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Id of the current request. Each record that is made while it is set gets it as a field."""
 
-_QUEUE_BYTES: Final = 1 << 20
-"""Bytes of lines that wait to be written, some 3,000 lines of the access log. A larger value loses
-fewer lines while the reader of a pipe stands still, and holds memory."""
+_QUEUE_LINES: Final = 3_000
+"""Lines that wait to be written, some 1 MiB of the access log. A larger value loses fewer lines
+while the reader of a pipe stands still, and holds memory."""
 
 _FLUSH_SECONDS: Final = 1.0
 """Seconds that the end of the process waits for the last lines to be read."""
@@ -79,7 +80,7 @@ def configured() -> tuple[str, str] | None:
 def lines_dropped() -> int:
     """Return the number of lines that this process has not written since `configure`."""
     handler = _handler()
-    return 0 if handler is None else handler.dropped
+    return 0 if handler is None else handler.dropped + handler.failed
 
 
 class JsonFormatter(logging.Formatter):
@@ -120,23 +121,18 @@ class _Handler(logging.Handler):
     Attributes:
         descriptor: where the lines are written to.
         form: that of `configure`.
+        dropped: the number of lines that found the queue full.
+        failed: the number of lines that could not be written.
     """
 
     def __init__(self, descriptor: int, form: str) -> None:
         super().__init__()
         self.descriptor = descriptor
         self.form = form
-        self._guard = threading.RLock()
-        self._lines: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
-        self._writer: threading.Thread | None = None
-        self._queued = self._written = 0  # bytes; the thread changes the second one alone
-        self._dropped = self._untold = 0  # lines: all, and since the last one that was queued
-        self._failed = 0  # lines that the thread could not write
-
-    @property
-    def dropped(self) -> int:
-        """The number of lines that were not written."""
-        return self._dropped + self._failed
+        self.dropped = self.failed = 0
+        self._told = 0  # of `dropped`, as the log says
+        self._lines: Queue[str | None] = Queue(_QUEUE_LINES)
+        threading.Thread(target=self._write_all, name="elmo-log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a record."""
@@ -146,56 +142,37 @@ class _Handler(logging.Handler):
             self.handleError(record)
 
     def write(self, text: str) -> None:
-        """Queue text, which may be several lines.
-
-        After lines were dropped the queue has to be half empty: a slow reader is told once.
-        """
-        line = text.encode(errors="backslashreplace") + b"\n"
-        with self._guard:
-            room = _QUEUE_BYTES // 2 if self._untold else _QUEUE_BYTES
-            if self._queued - self._written + len(line) > room:
-                self._dropped += 1
-                self._untold += 1
-                return
-            if self._untold:
-                message = f"{self._untold} log lines were dropped: nobody read the log"
-                self._untold = 0
-                self._put(self.format(_record(message)).encode() + b"\n")
-            self._put(line)
+        """Queue text, which may be several lines."""
+        try:
+            self._lines.put_nowait(text)
+        except Full:
+            self.dropped += 1
 
     def flush(self) -> None:
         """Wait until all lines are written, for a second at most."""
-        if self._writer is not None:
-            done = threading.Event()
-            self._lines.put(done)
-            done.wait(_FLUSH_SECONDS)
+        with (done := self._lines.all_tasks_done):
+            done.wait_for(lambda: not self._lines.unfinished_tasks, _FLUSH_SECONDS)
 
     def close(self) -> None:
         """Write what is waiting, and end the thread."""
         self.flush()
-        self._lines.put(None)
+        with suppress(Full):
+            self._lines.put_nowait(None)
         super().close()
 
-    def _put(self, line: bytes) -> None:
-        self._queued += len(line)
-        self._lines.put(line)
-        if self._writer is None:
-            writer = threading.Thread(target=self._write_all, name="elmo-log", daemon=True)
-            writer.start()
-            self._writer = writer
-
     def _write_all(self) -> None:
-        while (item := self._lines.get()) is not None:
-            if isinstance(item, threading.Event):
-                item.set()
-            else:
-                self._failed += not _write(self.descriptor, item)
-                self._written += len(item)
+        while (text := self._lines.get()) is not None:
+            self.failed += not _write(self.descriptor, text)
+            if (dropped := self.dropped) > self._told and self._lines.empty():
+                message = f"{dropped - self._told} log lines were dropped: nobody read the log"
+                self._told = dropped
+                self.failed += not _write(self.descriptor, self.format(_record(message)))
+            self._lines.task_done()
 
 
-def _write(descriptor: int, line: bytes) -> bool:
-    """Write a line; return False where there is no reader any more, or no room on the disk."""
-    rest = memoryview(line)
+def _write(descriptor: int, text: str) -> bool:
+    """Write lines; return False where there is no reader any more, or no room on the disk."""
+    rest = memoryview(text.encode(errors="backslashreplace") + b"\n")
     while rest:
         try:
             rest = rest[os.write(descriptor, rest) :]

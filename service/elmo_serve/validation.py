@@ -9,7 +9,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from elmo_model.errors import SHOWN_CHARACTERS, counted, shown
-from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer
 from elmo_serve.schema import ALLOWED, TAGS
 
@@ -120,20 +119,17 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
 
 
 def _expected(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str, ...]) -> str:
-    """Return the text of a fault: what is allowed at its place."""
+    """Return what is allowed at the place of a fault, mostly in the words of pydantic."""
     if fault["type"] == "extra_forbidden":
         known = list(_model_at(model, place[:-1]).model_fields)
         return f"is no field, expected {', '.join(known)}"
     if fault["type"] == ALLOWED:
         return fault["msg"]
-    if fault["type"] == "list_type" and place:
-        items = _ITEMS.get(place[-1], " of tokens" if place[0] == "sentences" else "")
-        return f"must be a list{items}"
     if fault["type"] == "model_type" and place:
-        return f"must be an object with {', '.join(_model_at(model, place).model_fields)}"
+        return f"should be an object with {', '.join(_model_at(model, place).model_fields)}"
     if fault["type"] == "float_type" and fault["input"] is None:
-        return "must be a number; JSON has no NaN, and many programs write null for it"
-    return _WORDS.get(fault["type"], "is not allowed").format(**fault.get("ctx", {}))
+        return "should be a number; JSON has no NaN, and many programs write null for it"
+    return fault["msg"].removeprefix("Input ")
 
 
 def _model_at(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
@@ -150,38 +146,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
         return annotation
     models = map(_model_in, get_args(annotation))
     return next((model for model in models if model is not None), None)
-
-
-_ITEMS: Final[dict[int | str, str]] = {  # of lists, by the name of the field
-    "sentences": " of sentences, lists of tokens",
-    "text": " of strings",
-    "weights": " of numbers",
-}
-
-_WORDS: Final = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object",
-    "finite_number": "must be a finite number",
-    "float_type": "must be a number",
-    "greater_than": "must be above {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "int_parsing_size": "must be the number of a layer",
-    "int_type": "must be a whole number",
-    "less_than": "must be below {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
-    "list_type": "must be a list",
-    "literal_error": "must be {expected}",
-    "missing": "is required",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "string_too_short": "must not be empty",
-    "string_pattern_mismatch": f"must be {TASK_NAME_RULE}",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_type": "must be a string",
-    "string_unicode": "must be a string of Unicode characters",
-    "too_long": "must have at most {max_length} numbers",
-    "too_short": "must not be empty",
-}
 
 
 def spelled(value: Any) -> str:

@@ -91,7 +91,7 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
 
 
 def test_refusals_of_the_server_are_its_errors(sdk: Client) -> None:
-    with pytest.raises(InvalidRequest, match="must be 'ptb', 'moses', 'whitespace' or"):
+    with pytest.raises(InvalidRequest, match="should be 'ptb', 'moses', 'whitespace' or"):
         sdk.embed_text(["a"], tokenizer="spacy")
     with pytest.raises(TooLarge, match="1001 words and at most 1000 tokens"):
         sdk.tokenize(["a " * 1_001])

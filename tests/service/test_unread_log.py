@@ -23,7 +23,7 @@ import logging, sys
 from elmo_serve import logs
 logs.configure("info", "text")
 log = logging.getLogger("a")
-for number in range(2_000):
+for number in range(4_000):
     log.info("%06d" + 1_000 * "x", number)
 print(logs.lines_dropped(), flush=True)
 sys.stdin.readline()
@@ -45,7 +45,7 @@ def test_lines_that_nobody_reads_are_dropped_and_told_of_when_it_goes_on() -> No
 
     lines = log.splitlines()
     first = [int(line[-1_006:-1_000]) for line in lines[:-2]]
-    assert first == list(range(2_000 - dropped))
+    assert first == list(range(4_000 - dropped))
     assert dropped > 0
     (told,) = TOLD.findall(lines[-2])
     assert int(told) == dropped

@@ -47,7 +47,7 @@ def test_a_valid_body_is_returned() -> None:
         (
             embed(mix=[1, 2]),
             "/mix",
-            "must be an object with weights, gamma, layer_norm; found a list of 2 items",
+            "should be an object with weights, gamma, layer_norm; found a list of 2 items",
         ),
     ],
 )

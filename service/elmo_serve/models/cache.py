@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from elmo_model.errors import ElmoError
 
 if TYPE_CHECKING:  # `elmo embed --server` needs no pydantic
+    from elmo_model.models.published import File
     from elmo_serve.settings import Settings
 
 OnProgress = Callable[[str, int, int], None]
@@ -84,3 +85,11 @@ def cache_of_environment(**options: str | None) -> CacheSettings:
 def version_file(part: Path) -> Path:
     """Return the file that records which version a partial file is from."""
     return part.with_name(part.name.removesuffix(PART) + _VERSION)
+
+
+def check_size(label: str, size: int, file: File) -> None:
+    """Raise DownloadError, whose message begins with `label`, if `size` (bytes) is out of range."""
+    if not file.min_bytes <= size <= file.max_bytes:
+        raise DownloadError(
+            f"{label}: has {size:,} bytes, expected {file.min_bytes:,} to {file.max_bytes:,}"
+        )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import IO, Final
 
-from elmo_model.files.atomic import publish
+from elmo_model.files.atomic import publish, write_bytes
 from elmo_model.files.locks import locked_file
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.models.published import File, Published
@@ -17,16 +22,21 @@ from elmo_serve.models.cache import (
     DownloadError,
     OnProgress,
     cache_of_environment,
+    check_size,
     version_file,
 )
-from elmo_serve.models.checks import (
-    check_content,
-    check_digests,
-    check_size,
-    digest_of,
-    read_sums,
-    record,
+
+SUMS: Final = "SHA256SUMS"
+
+_CHUNK: Final = 1 << 20  # bytes of a member of an archive that are hashed at once
+
+_KINDS: Final = (
+    (".hdf5", b"\x89HDF\r\n\x1a\n", "HDF5 file, expected weights"),
+    (".zip", b"PK\x03\x04", "zip archive, expected a model"),
+    (".tar.gz", b"\x1f\x8b", "gzipped archive, expected a model"),
 )
+"""Ending, first bytes and kind of files that are not text."""
+
 
 Progress = Callable[[], AbstractContextManager[OnProgress]]
 """Makes the context in which a model is downloaded; it gives a function that shows the progress."""
@@ -72,7 +82,10 @@ def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) ->
     folder = settings.cache / model.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with ExitStack() as stack:
+            with _unless_read_only():
+                # One process at a time. A download takes minutes: the wait has no limit.
+                stack.enter_context(locked_file(folder / ".lock", -1))
             sums = read_sums(folder)
             for file in model.files:
                 target = folder / file.name
@@ -157,16 +170,6 @@ def _fetch_part(file: File, part: Path, settings: CacheSettings, on_progress: On
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a model's folder, and wait for it while another process holds it."""
-    with ExitStack() as stack:
-        with _unless_read_only():
-            # A download takes minutes: it has no limit.
-            stack.enter_context(locked_file(folder / ".lock", -1))
-        yield
-
-
-@contextmanager
 def _unless_read_only() -> Iterator[None]:
     """Ignore errors of a read-only folder: a complete cache is usable without lock and digests."""
     try:
@@ -174,3 +177,79 @@ def _unless_read_only() -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
+
+
+def check_content(path: Path, name: str, label: str) -> None:
+    """Raise DownloadError if the content does not fit the name.
+
+    A proxy may answer with a page of its own, such as a login form, and status 200.
+    """
+    if name.endswith(".json"):
+        try:
+            json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise DownloadError(f"{label}: is not JSON, expected an options file") from error
+    for ending, start, what in _KINDS:
+        if name.endswith(ending):
+            with path.open("rb") as stream:
+                if stream.read(len(start)) != start:
+                    raise DownloadError(f"{label}: is no {what}")
+
+
+def check_digests(path: Path, file: File, label: str) -> None:
+    """Raise DownloadError if a file differs from a checksum that was published for it."""
+    for algorithm, expected in file.digests:
+        with path.open("rb") as stream:
+            _check_digest(stream, algorithm, expected, label)
+    if not file.members:
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in file.members:
+                name = _member(archive, member.name, label)
+                with archive.open(name) as stream:
+                    _check_digest(stream, "md5", member.md5, f"{label}:{name}")
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DownloadError(f"{label}: is not a whole zip archive: {error}") from error
+
+
+def _check_digest(stream: IO[bytes], algorithm: str, expected: str, label: str) -> None:
+    hashed = hashlib.new(algorithm, usedforsecurity=False)
+    while data := stream.read(_CHUNK):
+        hashed.update(data)
+    if hashed.hexdigest() != expected:
+        raise DownloadError(
+            f"{label}: its {algorithm.upper()} is {hashed.hexdigest()}, expected {expected} as "
+            "published"
+        )
+
+
+def _member(archive: zipfile.ZipFile, name: str, label: str) -> str:
+    """Return the path of a member by its last part. Raises DownloadError if there is none."""
+    found = [path for path in archive.namelist() if path.rpartition("/")[2] == name]
+    if not found:
+        raise DownloadError(f"{label}: holds no {name}, expected it as published")
+    return found[0]
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """Return the digests in the SHA256SUMS of a folder by file name; none without such a file."""
+    path = folder / SUMS
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = (line.split(maxsplit=1) for line in text.splitlines())
+    return {parts[1]: parts[0] for parts in lines if len(parts) == 2}
+
+
+def record(target: Path, digest: str, sums: dict[str, str]) -> None:
+    """Add a digest to `sums` and to the file SHA256SUMS, which `sha256sum --check` reads."""
+    sums[target.name] = digest
+    text = "".join(f"{each}  {name}\n" for name, each in sorted(sums.items()))
+    write_bytes(target.with_name(SUMS), text.encode("utf-8"))

@@ -12,8 +12,7 @@ import httpx
 
 from elmo_model.errors import shown
 from elmo_model.models.published import File
-from elmo_serve.models.cache import DownloadError, OnProgress, version_file
-from elmo_serve.models.checks import check_size
+from elmo_serve.models.cache import DownloadError, OnProgress, check_size, version_file
 
 _ATTEMPTS: Final = 5  # attempts in a row without a new byte before the download fails
 # Some servers refuse the names of HTTP libraries (406 for Python-urllib).

@@ -1,13 +1,12 @@
 """The settings of `elmo serve`: one frozen object, made once at the start."""
 
-import ipaddress
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     FilePath,
@@ -17,12 +16,21 @@ from pydantic import (
 )
 
 from elmo_model.errors import OptionError
-from elmo_model.inference.precision import PRECISIONS, Precision, precision_of
+from elmo_model.inference.precision import PRECISIONS, Precision
 from elmo_model.text.batches import BOUNDARIES
-from elmo_serve.settings import api_keys as key_file
-from elmo_serve.settings import model_specs
-from elmo_serve.settings.api_keys import KeyFile
-from elmo_serve.settings.model_specs import ModelSpec
+from elmo_serve.settings.api_keys import KeyFile, read
+from elmo_serve.settings.values import (
+    ModelSpec,
+    is_loopback,
+    listed,
+    lower,
+    parse,
+    parse_devices,
+    parse_keys,
+    parse_origins,
+    precisions,
+    spec_of,
+)
 
 PREFIX = "ELMO_"
 
@@ -36,15 +44,10 @@ _BODIES: Final = 16
 smaller one refuses large bodies sooner."""
 
 _DAY: Final = 86_400  # seconds
-_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
-_DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
 _OPTIONS: Final = {"devices": "--device"}  # as the other commands call it
 
 
-_File = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a file"})]
-_ExistingFile = Annotated[
-    FilePath | None, Field(json_schema_extra={"allowed": "the path of a file"})
-]
+_File = Annotated[FilePath | None, Field(json_schema_extra={"allowed": "the path of a file"})]
 _Folder = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a folder"})]
 _Seconds = Annotated[float, Field(gt=0, le=_DAY, allow_inf_nan=False)]
 
@@ -60,7 +63,7 @@ class Settings(BaseModel):
         description="The model: a built-in or published name, or the path of a checkpoint.",
         json_schema_extra={"allowed": "a name or a path"},
     )
-    models: tuple[ModelSpec, ...] = Field(
+    models: Annotated[tuple[ModelSpec, ...], BeforeValidator(parse)] = Field(
         (),
         description="Models to serve from one process tree, in place of ELMO_MODEL: the first is "
         "the default of a request. NAME=PATH gives a model another name.",
@@ -87,7 +90,7 @@ class Settings(BaseModel):
         description="File of static word vectors that requests can append, which "
         "`elmo word-vectors` makes of GloVe or word2vec.",
     )
-    softmax: _ExistingFile = Field(
+    softmax: _File = Field(
         None,
         description="File of the softmax of the first model, where it does not lie with the model: "
         "softmax.safetensors, or HDF5 with its vocabulary in the same folder.",
@@ -98,13 +101,13 @@ class Settings(BaseModel):
         description="Words of a softmax that are used, the first and most frequent ones; unset: "
         "all of them.",
     )
-    index: tuple[Path, ...] = Field(
+    index: Annotated[tuple[Path, ...], BeforeValidator(listed)] = Field(
         (),
         description="Folder that `elmo index` has written, in whose text POST /neighbours looks "
         "for uses; for several models one for each. Unset: a text that comes with the program.",
         json_schema_extra={"allowed": "paths of folders with commas"},
     )
-    devices: tuple[str, ...] | Literal["auto"] = Field(
+    devices: Annotated[tuple[str, ...] | Literal["auto"], BeforeValidator(parse_devices)] = Field(
         "auto",
         description="Where the model runs; auto: every CUDA device, or the CPU if there is none.",
         json_schema_extra={"allowed": "auto, or distinct devices with commas: cpu, cuda, cuda:1"},
@@ -112,7 +115,7 @@ class Settings(BaseModel):
     workers_per_device: int = Field(
         1, ge=1, le=64, description="Workers on each device, each with its own copy of the model."
     )
-    precision: str = Field(
+    precision: Annotated[str, BeforeValidator(lower)] = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
         "int8: on a CPU. NAME=FORMAT sets it for one of several models.",
@@ -201,26 +204,26 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Open connections; more are answered 503, except probes and metrics.",
     )
-    api_keys: tuple[SecretStr, ...] = Field(
+    api_keys: Annotated[tuple[SecretStr, ...], BeforeValidator(parse_keys)] = Field(
         (),
         description="Keys, one of which every request must carry; unset: no key is required.",
         json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
     )
-    api_keys_file: KeyFile | None = Field(
+    api_keys_file: Annotated[KeyFile | None, BeforeValidator(read)] = Field(
         None,
         description="File of more keys, one a line. A changed file is read again.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},
     )
-    cors_origins: tuple[str, ...] = Field(
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(parse_origins)] = Field(
         (),
         description="Origins whose pages may call the server from a browser; unset: none but its "
         "own.",
         json_schema_extra={"allowed": "* or origins with commas: https://example.org"},
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe level that is logged."
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = (
+        Field("info", description="Least severe level that is logged.")
     )
-    log_format: Literal["text", "json"] = Field(
+    log_format: Annotated[Literal["text", "json"], BeforeValidator(lower)] = Field(
         "text",
         description="Form of the log: lines for people, or one JSON object a line.",
     )
@@ -228,11 +231,11 @@ class Settings(BaseModel):
     @property
     def specs(self) -> tuple[ModelSpec, ...]:
         """The models to serve; the first is the default of a request."""
-        return self.models or (model_specs.spec_of(self.model),)
+        return self.models or (spec_of(self.model),)
 
     def precision_of(self, name: str) -> Precision:
         """Return the precision of the model with this name."""
-        common, own = _precisions(self.precision)
+        common, own = precisions(self.precision)
         return own.get(name.casefold(), common)
 
     def batch_tokens(self, device: str) -> int:
@@ -244,7 +247,7 @@ class Settings(BaseModel):
     @property
     def is_local(self) -> bool:
         """Whether this machine alone can reach the server, by the addresses in the settings."""
-        return any(map(_is_loopback, (self.host, self.published_address or "")))
+        return any(map(is_loopback, (self.host, self.published_address or "")))
 
     @property
     def body_budget_bytes(self) -> int:
@@ -262,112 +265,15 @@ class Settings(BaseModel):
         keys = self.every_api_key()
         return {key: names.get(key, str(number)) for number, key in enumerate(keys, start=1)}
 
-    @field_validator("models", mode="before")
-    @classmethod
-    def _parse_models(cls, value: Any) -> Any:
-        return model_specs.parse(value) if isinstance(value, str) else value
-
-    @field_validator("index", mode="before")
-    @classmethod
-    def _parse_index(cls, value: Any) -> Any:
-        parts = _listed(value)
-        if not all(parts):
-            raise ValueError("an entry is empty")
-        return parts
-
-    @field_validator("word_vectors", "softmax", mode="before")
-    @classmethod
-    def _check_file(cls, value: Any) -> Any:
-        try:
-            if value is not None:
-                Path(value).stat()
-        except OSError as error:
-            raise ValueError(error.strerror) from None
-        return value
-
     @field_validator("precision")
     @classmethod
     def _check_precision(cls, value: str, info: ValidationInfo) -> str:
-        _, own = _precisions(value)
-        specs = info.data.get("models") or (model_specs.spec_of(info.data.get("model", "")),)
+        _, own = precisions(value)
+        specs = info.data.get("models") or (spec_of(info.data.get("model", "")),)
         names = {spec.name.casefold() for spec in specs}
         if unknown := [name for name in own if name not in names]:
             raise ValueError(f"no model is called {unknown[0]}")
         return value
-
-    @field_validator("devices", mode="before")
-    @classmethod
-    def _parse_devices(cls, value: Any) -> Any:
-        parts = ["cuda:0" if part == "cuda" else part for part in _listed(value, lower=True)]
-        if parts == ["auto"]:
-            return "auto"
-        if not parts or not all(map(_DEVICE.fullmatch, parts)):
-            raise ValueError("not a list of devices")
-        if len(set(parts)) != len(parts):
-            raise ValueError("a device is named twice; ELMO_WORKERS_PER_DEVICE adds workers")
-        return tuple(parts)
-
-    @field_validator("api_keys", mode="before")
-    @classmethod
-    def _parse_api_keys(cls, value: Any) -> Any:
-        plain = _listed(value)
-        # A header can carry these characters alone: any other key could never be sent.
-        if not all(key_file.KEY.fullmatch(key) for key in plain):
-            raise ValueError("a key is empty, is in quotes or holds other characters")
-        return tuple(dict.fromkeys(plain))
-
-    @field_validator("cors_origins", mode="before")
-    @classmethod
-    def _parse_cors_origins(cls, value: Any) -> Any:
-        plain = [origin.rstrip("/") for origin in _listed(value, lower=True)]
-        if plain != ["*"] and not all(_ORIGIN.fullmatch(origin) for origin in plain):
-            raise ValueError("not a list of origins: scheme, host and port")
-        return tuple(dict.fromkeys(plain))
-
-    @field_validator("api_keys_file", mode="before")
-    @classmethod
-    def _read_api_keys(cls, value: Any) -> Any:
-        return key_file.read(Path(value)) if isinstance(value, str | Path) else value
-
-    @field_validator("log_level", "log_format", "precision", mode="before")
-    @classmethod
-    def _lower(cls, value: Any) -> Any:
-        return value.strip().lower() if isinstance(value, str) else value
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.strip("[]")).is_loopback
-    except ValueError:
-        return address.lower() == "localhost"
-
-
-def _listed(value: Any, *, lower: bool = False) -> list[str]:
-    """Return the parts of a text between commas, or the items of a list, as texts."""
-    parts = value.split(",") if isinstance(value, str) else value
-    plain = (each.get_secret_value() if isinstance(each, SecretStr) else each for each in parts)
-    texts = [str(each).strip() for each in plain]
-    return [text.lower() for text in texts] if lower else texts
-
-
-def _precisions(text: str) -> tuple[Precision, dict[str, Precision]]:
-    """Return the precision of most models, and those that are set by name, which is in lower case.
-
-    Raises ValueError for an unknown precision and for two common ones.
-    """
-    common: list[Precision] = []
-    own: dict[str, Precision] = {}
-    for entry in text.split(","):
-        name, _, precision = entry.strip().rpartition("=")
-        if precision not in PRECISIONS:
-            raise ValueError(f"there is no {precision!r}")
-        if name:
-            own[name.casefold()] = precision_of(precision)
-        else:
-            common.append(precision_of(precision))
-    if len(common) > 1:
-        raise ValueError(f"{common[0]} and {common[1]} are both without a name")
-    return (common or ["float32"])[0], own
 
 
 class SettingsError(OptionError):

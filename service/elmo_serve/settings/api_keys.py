@@ -13,8 +13,6 @@ in front would be part of the key, which nobody means."""
 
 _NAMED: Final = re.compile(rf"(?:([A-Za-z0-9._-]{{1,64}}):[ \t]+)?({KEY.pattern})")
 
-_MAX_BYTES: Final = 1 << 20
-
 Stamp = tuple[int, int, int]
 """Time of the last change in nanoseconds, inode and size: another one is another content."""
 
@@ -29,23 +27,31 @@ class KeyFile:
     names: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def read(path: Path) -> KeyFile:
+def read(file: str | Path) -> KeyFile:
     """Read a file of keys: `KEY` or `NAME: KEY` a line; blank lines and `#` lines are skipped.
 
     Raises:
         ValueError: the file cannot be read, a line is no key, or there is none. The text shows
             nothing of the file.
     """
+    path = Path(file)
     found_at = stamp(path)  # before the text: a change in between is seen by the next look
     keys: dict[str, None] = {}  # a set that keeps the order
     names: dict[str, str] = {}
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
         found = _NAMED.fullmatch(text)
         if found is None:
-            raise ValueError(f"line {number} is no key: {_fault(text)}")
+            raise ValueError(
+                f"line {number} is no key: expected KEY or NAME: KEY, a key of printable ASCII "
+                "without spaces, commas and quotes"
+            )
         name, key = found.groups()
         if name and key not in keys:
             names[key] = name
@@ -62,28 +68,3 @@ def stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
-
-
-def _fault(line: str) -> str:
-    """Return why a line is no key, without its text."""
-    if not line.isascii():
-        return "it has characters that are not ASCII"
-    if re.search(r"\s#", line):
-        return "a comment needs a line of its own"
-    name, colon, _ = line.partition(":")
-    if colon and re.search(r"\s", name):
-        return "a name has no spaces"
-    return "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces, commas, quotes"
-
-
-def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise ValueError("is no file")
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
-    if len(data) > _MAX_BYTES:
-        raise ValueError(f"has more than {_MAX_BYTES} bytes")
-    return data.decode("utf-8-sig", "replace")

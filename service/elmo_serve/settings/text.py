@@ -37,9 +37,6 @@ def from_strings(
         for name in given
         if name not in known
     }
-    for name, text in known.items():
-        if not _is_plain(name, text):
-            refusals[name] = _refusal(name, called.get(name, variable(name)), text, {"type": ""})
     try:
         settings = Settings.model_validate(known)
     except ValidationError as error:
@@ -84,13 +81,6 @@ def table() -> str:
             f"| {allowed(name)} | {field.description} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def _is_plain(name: str, text: str) -> bool:
-    """Tell whether a number is of digits alone: Python also takes +1 and 1_000."""
-    field = Settings.model_fields[name]
-    is_number = not field.json_schema_extra and get_origin(field.annotation) is not Literal
-    return not is_number or ("_" not in text and not text.startswith("+"))
 
 
 def _refusal(name: str, called: str, text: str, fault: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.slot import Child, SlotSpec
 from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.settings import Settings
-from elmo_serve.settings.model_specs import ModelSpec
+from elmo_serve.settings.values import ModelSpec
 from elmo_serve.workers import devices
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Ready, RunnerSettings

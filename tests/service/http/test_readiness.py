@@ -10,7 +10,7 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
-from elmo_serve.settings.model_specs import ModelSpec
+from elmo_serve.settings.values import ModelSpec
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
 from tests.support.engines import until

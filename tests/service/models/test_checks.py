@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import File
-from elmo_serve.models.cache import DownloadError
-from elmo_serve.models.checks import SUMS, check_content, check_size, digest_of, read_sums, record
+from elmo_serve.models.cache import DownloadError, check_size
+from elmo_serve.models.fetching import SUMS, check_content, digest_of, read_sums, record
 
 
 def test_a_size_is_allowed_from_the_least_to_the_most() -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.models.cache import CacheSettings, DownloadError
-from elmo_serve.models.checks import SUMS
-from elmo_serve.models.fetching import fetch
+from elmo_serve.models.fetching import SUMS, fetch
 from tests.support.full_disk import full_disk
 from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
 

@@ -20,8 +20,7 @@ from elmo_model.models.catalogue import CATALOGUE, published_model
 from elmo_model.models.opening import open_model
 from elmo_model.models.published import File, Published
 from elmo_serve.models.cache import CacheSettings, DownloadError
-from elmo_serve.models.checks import check_digests
-from elmo_serve.models.fetching import fetch
+from elmo_serve.models.fetching import check_digests, fetch
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.golden import GOLDEN

@@ -9,8 +9,7 @@ import pytest
 
 from elmo_model.models.published import Published
 from elmo_serve.models.cache import CacheSettings, DownloadError
-from elmo_serve.models.checks import SUMS
-from elmo_serve.models.fetching import fetch
+from elmo_serve.models.fetching import SUMS, fetch
 from tests.support.mirror import MODEL, OPTIONS, WEIGHTS, WEIGHTS_PATH, Mirror
 
 Download = Callable[..., Path]

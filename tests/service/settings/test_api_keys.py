@@ -27,28 +27,26 @@ def test_a_key_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     assert settings.api_key_names() == {"zero": "1", "one": "alice", "two": "3"}
 
 
-_NO_KEY = "a line is KEY or NAME: KEY, and a key of printable ASCII without spaces, commas, quotes"
-
-
 @pytest.mark.parametrize(
-    ("line", "fault"),
+    "line",
     [
-        ("two words", _NO_KEY),
-        ("name: two words", _NO_KEY),
-        ("a,b", _NO_KEY),
-        ('"key"', _NO_KEY),
-        ("name: 'key'", _NO_KEY),
-        ("na me: key", "a name has no spaces"),
-        ("name: key # of the nightly job", "a comment needs a line of its own"),
-        ("schlüssel", "it has characters that are not ASCII"),
+        "two words",
+        "name: two words",
+        "a,b",
+        '"key"',
+        "name: 'key'",
+        "na me: key",
+        "name: key # of the nightly job",
+        "schlüssel",
     ],
 )
-def test_any_other_line_is_refused_with_the_reason(tmp_path: Path, line: str, fault: str) -> None:
+def test_any_other_line_is_refused_by_its_number(tmp_path: Path, line: str) -> None:
     file = tmp_path / "keys"
     file.write_text(f"good\n{line}\n")
 
-    with pytest.raises(ValueError, match=f"^line 2 is no key: {fault}$"):
+    with pytest.raises(ValueError, match="line 2") as error:
         read(file)
+    assert line not in str(error.value)
 
 
 def test_no_text_of_a_file_shows_in_its_representation(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def read(file: Path, name: str, owner: TaskOwner) -> Task:
     ("members", "message"),
     [
         ({"name": "srl"}, "must be 'ner' as in the file's name; found 'srl'"),
-        ({"name": None}, "/name: must be a string; found null"),
+        ({"name": None}, "/name: should be a valid string; found null"),
         ({"weights": [1, 2]}, "found 2 numbers, this model takes 3"),
-        ({"gamma": 3.4e38}, "/gamma: must be at most 1000"),
+        ({"gamma": 3.4e38}, "/gamma: should be less than or equal to 1000"),
         ({"colour": "red"}, "/colour: is no field"),
         ({"description": " " * MAX_FILE_BYTES}, f"larger than {MAX_FILE_BYTES} bytes"),
     ],

@@ -44,11 +44,6 @@ def test_traces_are_on_where_an_endpoint_is_named(name: str) -> None:
             "traces are off: OTEL_EXPORTER_OTLP_PROTOCOL='grpc'; it can be http/protobuf",
         ),
         (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:9"},
-            "traces are off: OTEL_EXPORTER_OTLP_ENDPOINT='127.0.0.1:9'; expected http:// or "
-            "https://",
-        ),
-        (
             {"OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
             "traces are off: max_queue_size must be a positive integer.",
         ),

@@ -16,7 +16,7 @@ from elmo_model.checkpoints import load
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Bytes, view
 from elmo_serve.settings import Settings
-from elmo_serve.settings.model_specs import ModelSpec
+from elmo_serve.settings.values import ModelSpec
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import (
     Batch,

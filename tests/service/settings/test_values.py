@@ -3,8 +3,8 @@
 import pytest
 
 from elmo_serve.settings import Settings, SettingsError
-from elmo_serve.settings.model_specs import ModelSpec, parse, spec_of
 from elmo_serve.settings.text import from_strings
+from elmo_serve.settings.values import ModelSpec, parse, spec_of
 
 
 @pytest.mark.parametrize(
