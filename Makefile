@@ -30,7 +30,7 @@ help:
 	@echo 'make test-avx2    the tests of numbers with the instructions of older processors alone'
 	@echo 'make test-old-pythons  client/elmo_client_py36.py under Python 3.6 and 3.7, of pyenv or the system'
 	@echo 'make test-cuda    the tests that need a GPU, in an environment that exists'
-	@echo 'make coverage     make test with branch coverage, of its child processes as well'
+	@echo 'make coverage     make test and make test-long with branch coverage, of child processes as well'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
 	@echo 'make lint         ruff and mypy'
@@ -75,7 +75,7 @@ test-cuda:
 	  tests/test_benchmarks.py
 
 coverage: $(VENV)/.installed-dev
-	$(PYTEST) $(QUICK) --cov --cov-branch
+	$(PYTEST) -m 'not docker and not faults and not scale' --cov --cov-branch
 
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
