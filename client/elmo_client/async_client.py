@@ -286,7 +286,7 @@ class AsyncClient:
         running: deque[asyncio.Task[Answer[_Result]]] = deque()
         found = WarnOnce()
         try:
-            async for request in _requests(batches, sentences):
+            async for request in batches.cut_any(sentences):
                 running.append(asyncio.create_task(embed(request, info["revision"])))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
                     for array in found.results(await running.popleft()):
@@ -298,17 +298,3 @@ class AsyncClient:
             for each in running:
                 each.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-
-
-async def _requests(
-    batches: RequestBatches, sentences: Sentences | Texts
-) -> AsyncIterator[EmbedRequest]:
-    if not isinstance(sentences, AsyncIterable):
-        for request in batches.cut(sentences):
-            yield request
-        return
-    async for sentence in sentences:
-        if (finished := batches.add(sentence)) is not None:
-            yield finished
-    if (finished := batches.rest()) is not None:
-        yield finished

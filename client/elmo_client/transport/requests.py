@@ -3,7 +3,16 @@
 A sentence or text that would silently give other vectors than its user expects raises CannotSend.
 """
 
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+    Sized,
+)
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -169,6 +178,20 @@ class RequestBatches:
                 yield request
         if (request := self.rest()) is not None:
             yield request
+
+    async def cut_any(
+        self, sentences: Iterable[Any] | AsyncIterable[Any]
+    ) -> AsyncIterator[EmbedRequest]:
+        """Yield the requests for all `sentences`, which may come asynchronously."""
+        if not isinstance(sentences, AsyncIterable):
+            for request in self.cut(sentences):
+                yield request
+            return
+        async for sentence in sentences:
+            if (finished := self.add(sentence)) is not None:
+                yield finished
+        if (finished := self.rest()) is not None:
+            yield finished
 
     def add(self, sentence: Any) -> EmbedRequest | None:
         """Add a sentence; return the finished request if the sentence did not fit into it.
