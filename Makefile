@@ -69,7 +69,7 @@ NUMBERS := tests/model/network tests/model/inference tests/model/training tests/
 
 # Installs nothing: a machine with a GPU may have no network. VENV names its environment.
 test-cuda:
-	$(BIN)/python -m pytest -m cuda tests/model/inference/test_encoder.py \
+	$(BIN)/python -m pytest -m cuda tests/model/test_on_cuda.py \
 	  tests/service/test_on_cuda.py \
 	  tests/service/workers/test_model_worker_cuda.py \
 	  tests/test_benchmarks.py

@@ -25,6 +25,7 @@ import torch
 
 from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
+from benchmarks.gpu.graphs import wait
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
@@ -62,9 +63,10 @@ def floor_seconds(config: LSTMConfig, item: int, sizes: Sequence[int], limits: L
 
 def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
     """Measure a large copy and a large product."""
-    source = torch.randint(256, (_COPIED,), dtype=torch.uint8, device=device)
+    copied, square = (_COPIED, _SQUARE) if device.type == "cuda" else (_COPIED >> 6, _SQUARE >> 3)
+    source = torch.randint(256, (copied,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    factor = torch.randn(_SQUARE, _SQUARE, device=device).to(dtype)
+    factor = torch.randn(square, square, device=device).to(dtype)
     product = torch.empty_like(factor)
 
     def copy() -> None:
@@ -75,19 +77,19 @@ def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
         for _ in range(_REPEATS):
             torch.mm(factor, factor, out=product)
 
-    copied, multiplied = (
+    copying, multiplying = (
         statistics.median(seconds(run, device) for _ in range(_REPEATS)) / _REPEATS
         for run in (copy, multiply)
     )
-    return Limits(2 * _COPIED / copied, 2.0 * _SQUARE**3 / multiplied)
+    return Limits(2 * copied / copying, 2.0 * square**3 / multiplying)
 
 
 def seconds(run: Callable[[], None], device: torch.device) -> float:
     """Return the seconds of a run; the device is idle before and after it."""
-    torch.cuda.synchronize(device)
+    wait(device)
     start = time.perf_counter()
     run()
-    torch.cuda.synchronize(device)
+    wait(device)
     return time.perf_counter() - start
 
 
@@ -144,18 +146,18 @@ def main() -> int:
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--allennlp", type=Path, help="the folder with AllenNLP 2.10.1")
-    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--device", default="cuda:0", help="cpu tries the program out")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
+    device = torch.device(options.device)
+    if device.type == "cuda" and not torch.cuda.is_available():
         print("there is no CUDA device here, or torch was built without CUDA", file=sys.stderr)
         return 2
-    device = torch.device(options.device)
     text = inputs.read(options.text)
     samples = [
         inputs.batches(text, rows, options.tokens * min(rows, 64) // 64) for rows in options.rows
     ]
     with inputs.checkpoint(options.checkpoint) as path:
-        name = torch.cuda.get_device_name(device)
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
         print(f"{name}; {path.name}, {options.rounds} rounds; {describe()}\n")
         allennlp = AllenNLP(options.allennlp, path, str(device)) if options.allennlp else None
         print(

@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.on_cuda import Limits, floor_seconds
 from elmo_model.network.config import LSTMConfig
+from tests.support.cuda import DEVICE, NEEDS_DEVICE
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "tests" / "golden" / "allennlp" / "small"
@@ -120,9 +121,9 @@ def test_without_a_cuda_device_there_is_one_clear_line(text: str) -> None:
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@NEEDS_DEVICE
 def test_the_network_is_timed_on_the_device(text: str) -> None:
-    lines = run("on_cuda", text, *LEAST, "--rows", "1", "4").splitlines()
+    lines = run("on_cuda", text, *LEAST, "--rows", "1", "4", "--device", DEVICE).splitlines()
     rows = [line for line in lines if line.startswith(("| float32 |", "| bfloat16 |"))]
     assert len(rows) == 4
 

@@ -5,16 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.command_line import elmo
+from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
 from tests.support.servers import SMALL, spawned
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
+pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
 
 NPZ = "application/x-npz"
 
@@ -28,14 +25,14 @@ def test_a_service_on_the_device_answers_the_published_vectors(
     body = {"sentences": [every[number] for number in numbers]}
 
     with (
-        spawned(tmp_path, model=SMALL, devices="cuda:0", precision=precision) as server,
+        spawned(tmp_path, model=SMALL, devices=DEVICE, precision=precision) as server,
         server.client() as client,
     ):
         answer = client.post("/embed", json=body, headers={"Accept": NPZ})
         devices = client.get("/info").json()["devices"]
 
     assert answer.status_code == 200, answer.text
-    assert devices == ["cuda:0"]
+    assert devices == [DEVICE]
     with np.load(SMALL / "stateless_f64.npz") as expected:
         for number, found in zip(numbers, ENCODERS[NPZ].decode(answer.content), strict=True):
             name = next(name for name in expected if name.endswith(f"_s{number}_full"))
@@ -47,7 +44,7 @@ def test_a_fit_and_a_look_compute_on_the_device(tmp_path: Path) -> None:
     fit = ("fit", "t", "--kind", "token", "--train", train, "--out", tmp_path, "--model", SMALL)
     look = ("look", "a bank", "the bank", "--model", SMALL, "--json")
 
-    assert elmo(*fit, "--device", "cuda").exit_code == 0
-    here, there = (elmo(*look, "--device", device) for device in ("cpu", "cuda"))
+    assert elmo(*fit, "--device", KIND).exit_code == 0
+    here, there = (elmo(*look, "--device", device) for device in ("cpu", KIND))
     pairs = [json.loads(each.stdout)["pairs"]["1 and 2"] for each in (here, there)]
     assert pairs[1] == pytest.approx(pairs[0], abs=1e-4)  # products in another order

@@ -64,20 +64,6 @@ def test_weights_that_are_kept_in_float16_give_the_vectors_of_the_network(
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-@pytest.mark.parametrize(
-    ("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.99), ("float16", 0.9999)]
-)
-def test_vectors_on_a_device_are_those_of_the_network(
-    elmo: ElmoNetwork, precision: str, least: float
-) -> None:
-    expected = torch.cat(elmo.embed(SENTENCES), dim=1)
-    found = torch.cat(Encoder.of(elmo.to("cuda"), precision).embed(SENTENCES), dim=1)
-    assert found.device.type == "cuda" and found.dtype == torch.float32
-    assert (torch.cosine_similarity(found.cpu(), expected, dim=2).mean(dim=1) > least).all()
-
-
 def test_the_network_is_not_changed(elmo: ElmoNetwork) -> None:
     before = {name: value.clone() for name, value in elmo.state_dict().items()}
     expected = elmo.embed(SHORT)

@@ -13,19 +13,17 @@ from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
 from elmo_serve.workers.model_loading import load
 from elmo_serve.workers.model_worker import Runner
 from tests.support.checkpoints import write_pair
+from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
 from tests.support.runner_messages import served
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
+pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
 
 MEAN = Output(layers=(2,), pooling="mean")
 DIMENSION = 8
 
 
 def loaded(folder: Path, precision: str = "float32") -> Runner:
-    return load(RunnerSettings(str(folder), "cuda:0", precision, 1, 4096))
+    return load(RunnerSettings(str(folder), DEVICE, precision, 1, 4096))
 
 
 def batch(arena: Arena, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
@@ -37,15 +35,21 @@ def batch(arena: Arena, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
     return Batch(1, texts, (MEAN,) * rows, offsets, cost, cost, block), block.array
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", *["float16"] * (KIND == "cuda")])
 def test_a_start_passes_its_self_test(tmp_path: Path, precision: str) -> None:
     runner = loaded(write_pair(tmp_path), precision)
-    some, memory = batch(Arena(), 3, 20)
-    (done,) = served(runner, some)
-    assert isinstance(done, Done)
-    assert np.isfinite(memory[: 3 * MEAN.size(20, DIMENSION)].view(np.float32)).all()
+    arena, size = Arena(), MEAN.size(20, DIMENSION)
+    batches, memories = zip(*(batch(arena, rows, 20) for rows in (3, 1, 40, 2)), strict=True)
+    done = served(runner, *batches)  # each is launched while the one before is copied
+    assert all(isinstance(each, Done) and not each.not_finite for each in done)
+    for each, memory in zip(batches, memories, strict=True):
+        rows = memory[: len(each.sentences) * size].view(np.float32).reshape(-1, DIMENSION)
+        first = memories[0][:size].view(np.float32)
+        np.testing.assert_allclose(rows, np.broadcast_to(first, rows.shape), rtol=0, atol=0.05)
+        assert first.any()
 
 
+@pytest.mark.skipif(KIND == "cpu", reason="the memory of a host has no bound")
 def test_a_lack_of_memory_fails_one_batch_only(tmp_path: Path) -> None:
     runner, arena = loaded(write_pair(tmp_path)), Arena()
     torch.cuda.empty_cache()

@@ -1,0 +1,1 @@
+"""A first visit to a machine with a GPU."""

@@ -1,0 +1,70 @@
+"""On a CUDA device: the encoder, the language model and training."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.scorer import Scorer
+from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.text.alphabets import WordVocabulary
+from elmo_model.training.command import train
+from tests.support import golden
+from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
+from tests.support.training_runs import losses, options, weights, with_changes
+
+pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
+
+SENTENCES = [[word for word in sentence if word] for sentence in golden.sentences()]
+
+
+@pytest.fixture
+def elmo() -> ElmoNetwork:
+    return load(golden.SMALL)
+
+
+@pytest.mark.parametrize(
+    ("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.99), ("float16", 0.9999)]
+)
+def test_vectors_on_a_device_are_those_of_the_network(
+    elmo: ElmoNetwork, precision: str, least: float
+) -> None:
+    expected = torch.cat(elmo.embed(SENTENCES), dim=1)
+    found = torch.cat(Encoder.of(elmo.to(DEVICE), precision).embed(SENTENCES), dim=1)
+    assert found.device.type == KIND and found.dtype == torch.float32
+    assert (torch.cosine_similarity(found.cpu(), expected, dim=2).mean(dim=1) > least).all()
+
+
+def test_the_language_model_on_a_device_has_the_same_figures(elmo: ElmoNetwork) -> None:
+    words = ("<S>", "</S>", "<UNK>", *sorted({word for each in SENTENCES for word in each}))
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(len(words), elmo.config.lstm.projection, generator=generator)
+    softmax = WordSoftmax(weight, torch.zeros(len(words)), WordVocabulary(words), len(words))
+    found = []
+    for device in ("cpu", DEVICE):
+        encoder = Encoder.of(elmo.to(device))
+        layers = encoder.embed(SENTENCES)
+        scorer = Scorer(encoder, softmax)
+        bits = torch.cat(scorer.surprisal(SENTENCES, layers), dim=1).cpu()
+        found.append((bits, scorer.substitutes(layers[0], [0], 3, "both")))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=0, atol=1e-3)
+    names = [[each["word"] for each in own[1][0]] for own in found]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_training_on_a_device_continues_as_if_it_had_not_been_interrupted(
+    tmp_path: Path, precision: str
+) -> None:
+    """Sums that are in another order each time differ in their last bits."""
+    whole = options(tmp_path, "whole", device=KIND, precision=precision)
+    halves = [options(tmp_path, "halves", device=KIND, precision=precision, steps=6)]
+    halves.append(with_changes(halves[0], steps=12))
+    for chosen in (whole, *halves):
+        assert train(chosen) == 0
+
+    assert losses(whole.run)[-1] == pytest.approx(losses(halves[1].run)[-1], rel=1e-2)
+    assert all(torch.isfinite(each).all() for each in weights(whole.run).values())
