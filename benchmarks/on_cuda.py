@@ -63,7 +63,7 @@ def floor_seconds(config: LSTMConfig, item: int, sizes: Sequence[int], limits: L
 
 def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
     """Measure a large copy and a large product."""
-    copied, square = (_COPIED, _SQUARE) if device.type == "cuda" else (_COPIED >> 6, _SQUARE >> 3)
+    copied, square = (_COPIED, _SQUARE) if device.type == "cuda" else (_COPIED >> 6, _SQUARE >> 5)
     source = torch.randint(256, (copied,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     factor = torch.randn(square, square, device=device).to(dtype)
