@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_client import CannotSend, InvalidRequest, TokenWarning, Unreachable
+from elmo_client import CannotSend, InvalidRequest, TokenWarning
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve import ElmoEmbedder
 from elmo_serve.files.inputs import FileError
@@ -214,15 +213,6 @@ def test_a_string_is_refused_with_the_word_that_helps(embedder: ElmoEmbedder) ->
             call(text)
     with pytest.raises(CannotSend, match=r"sentence 0 .*'Hello world'.*text\.split\(\)"):
         embedder.embed_batch([text])
-
-
-def test_a_dead_address_fails_at_once_and_is_named() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-    with pytest.raises(Unreachable, match=rf"^{url}: .*attempts in [0-5]\.\d s"):
-        ElmoEmbedder(url)
 
 
 def test_the_package_loads_it_at_its_first_use() -> None:
