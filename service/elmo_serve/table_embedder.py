@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from elmo_serve.files.arrow_rows import vector_column
+from elmo_serve.files.outputs.parquet import vector_column
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import Pooling, select

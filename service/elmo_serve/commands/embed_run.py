@@ -9,9 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -26,8 +24,6 @@ from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
-
-_TABS_FROM: Final = 1_000  # lines in which TABs are looked for
 
 
 def write_vectors(options: EmbedOptions) -> None:
@@ -73,10 +69,6 @@ def _tell_of_raw(text: Text, options: EmbedOptions) -> None:
         tokens = (sentence.tokens for sentence in text.sentences())
         if note := raw_note(tokens, "--tokenizer model splits them"):
             tell(f"{text.name}: {note}")
-        if options.output_format == "elmoformanylangs":
-            first = [sentence.text for sentence in islice(text.sentences(), _TABS_FROM)]
-            if any("\t" in line and " " in line for line in first):
-                tell(f"{text.name}: tokens end at spaces too; --input-format tab: at TABs alone")
 
 
 def _to_file(options: EmbedOptions) -> Report:

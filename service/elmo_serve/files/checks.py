@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from elmo_model.errors import OptionError
-from elmo_serve.files.inputs import input_format
 from elmo_serve.files.options import PROTEINS, EmbedOptions, may_read_proteins
 from elmo_serve.files.outputs import OUTPUTS, output_format
 from elmo_serve.files.outputs.proteins import LAYOUTS, SEQVEC_ENDINGS
@@ -21,8 +19,6 @@ ONE_SELECTION: Final = (
 )
 _RECORDS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
-_LOOKED_INTO: Final = 100
-"""Files of a folder that are opened to see whether they are FASTA; more delay a run on NFS."""
 
 
 def check(options: EmbedOptions, *, is_model_named: bool = True) -> None:
@@ -38,9 +34,8 @@ def _faults(options: EmbedOptions, is_model_named: bool) -> Iterator[str]:
     name = options.output_format
     if name in LAYOUTS and not options.is_fasta:
         yield f"{name} is a layout of FASTA, not of {options.input_format}"
-    if options.input_format is None and not options.is_fasta:
-        for fasta in filter(begins_as_fasta, _without_format(options)):
-            yield f"{fasta} begins with '>': name --input-format fasta, or plain for text"
+    if options.read_as == "plain" and not options.input_format and begins_as_fasta(options.input):
+        yield f"{options.input} begins with '>': name --input-format fasta, or plain for text"
     if options.holds_fasta and not (
         is_model_named or options.server or may_read_proteins(options.model)
     ):
@@ -55,15 +50,6 @@ def _faults(options: EmbedOptions, is_model_named: bool) -> Iterator[str]:
     if options.server and options.word_vectors not in (None, "append"):
         yield "--word-vectors is `append` with --server: the server has the file"
     yield from _without_effect(options)
-
-
-def _without_format(options: EmbedOptions) -> Iterator[str]:
-    """Yield a file, or files of a folder whose names say no format: the first ones of many."""
-    source = Path(options.input)
-    if not source.is_dir():
-        return iter([options.input])
-    plain = (name for name in options.corpus.files if input_format(name) == "plain")
-    return (str(source / name) for name in islice(plain, _LOOKED_INTO))
 
 
 def _file_faults(options: EmbedOptions) -> Iterator[str]:

@@ -28,7 +28,7 @@ from elmo_serve.files.inputs import (
 from elmo_serve.files.outputs.output_format import Check, Repeats
 from elmo_serve.files.text import STDIN, Corpus, Survey, Text, digest_of, surveyed
 
-_LETTERS_SHOWN = 10  # letters that a note names; the others are counted
+_LETTERS_SHOWN = 10  # letters that a note names
 
 _REPEATS: Final[dict[Repeats, str]] = {
     "id": "left out: a later record has the same id",
@@ -57,19 +57,20 @@ class Records:
         It keeps a hash for each record, not the records. Raises FileError for a record that the
         rules refuse, and where there is none.
         """
-        unknown = _UnknownLetters()
+        foreign: Counter[str] = Counter()
         hashes = array("q")
         # Letters that are read as X are counted before.
         kept = replace(rules, unknown="keep", letters_only=False)
         checked = kept if rules.unknown == "x" else rules
         for text in texts:
             for each in replace(text, form=checked.form).sentences():
-                unknown.add(each)
+                for letter in set(each.tokens) - RESIDUES:
+                    foreign[letter] += each.tokens.count(letter)
                 hashes.append(hash(each.text if repeats == "id" else tuple(each.tokens)))
         if not hashes:
             raise FileError(f"{name}: holds no record, expected FASTA")
         earlier = _earlier(hashes) if repeats else []
-        notes = unknown.notes(name, rules.unknown)
+        notes = _note_of_letters(name, foreign, rules.unknown)
         if earlier:
             notes.append(f"{name}: {counted(len(earlier), 'record')} {_REPEATS[repeats]}")
         skipped = frozenset(earlier if repeats == "id" else ())
@@ -132,33 +133,16 @@ def fasta_files(folder: Path) -> list[Text]:
     return found
 
 
-class _UnknownLetters:
-    """Counts the letters outside `RESIDUES`; keeps the id of the first record of each."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, str] = {}
-
-    def add(self, sentence: Sentence) -> None:
-        for letter in sorted(set(sentence.tokens) - RESIDUES):
-            self._counts[letter] += sentence.tokens.count(letter)
-            self._first.setdefault(letter, (sentence.text.split() or [""])[0])
-
-    def notes(self, name: str, unknown: Unknown) -> list[str]:
-        """Return one line if there are any."""
-        if not self._counts:
-            return []
-        shown = [
-            f"{letter!r} {times:,} (first in {self._first[letter]:.40})"
-            for letter, times in self._counts.most_common(_LETTERS_SHOWN)
-        ]
-        more = len(self._counts) - len(shown)
-        others = f" and {more} others" if more else ""
-        is_lower = any(letter.islower() and letter.upper() in RESIDUES for letter in self._counts)
-        upper = "--upper reads lower case as upper case, " if is_lower else ""
-        done = "read as X" if unknown == "x" else f"kept; {upper}--unknown x reads them as X"
-        none = f"{name}: letters that are none of the {len(RESIDUES)} of proteins"
-        return [f"{none}: {', '.join(shown)}{others}: {done}"]
+def _note_of_letters(name: str, foreign: Counter[str], unknown: Unknown) -> list[str]:
+    """Return one line for letters outside `RESIDUES`, if there are any."""
+    if not foreign:
+        return []
+    shown = ", ".join(f"{each!r} {times:,}" for each, times in foreign.most_common(_LETTERS_SHOWN))
+    is_lower = any(letter.islower() and letter.upper() in RESIDUES for letter in foreign)
+    upper = "--upper reads lower case as upper case, " if is_lower else ""
+    done = "read as X" if unknown == "x" else f"kept; {upper}--unknown x reads them as X"
+    none = f"{name}: {len(foreign)} letters are none of the {len(RESIDUES)} of proteins"
+    return [f"{none}: {shown}: {done}"]
 
 
 def _earlier(hashes: array[int]) -> list[int]:

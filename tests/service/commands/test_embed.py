@@ -17,7 +17,6 @@ import pytest
 from elmo_model.checkpoints import load
 from elmo_serve.files.checks import is_stream
 from elmo_serve.files.proteins import begins_as_fasta
-from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import (
     COMMAND,
     TEXT,
@@ -88,19 +87,6 @@ def test_text_that_is_not_tokenised_is_told_with_the_option_that_splits_it(tmp_p
         again = each[0], tmp_path / f"again{number}"
         split = "--format", "npz", "--tokenizer", "whitespace"
         assert "lines end" not in embed(*again, "--top", *split).stderr
-
-
-def test_tabs_beside_spaces_are_told_of(tmp_path: Path) -> None:
-    """`plain` of ELMoForManyLangs is `tab` here."""
-    (tmp_path / "in.txt").write_text("a\nNew York\tb\n")
-    flags = ("--top", "--force", "--format", "elmoformanylangs", "--input-format")
-    notes = [
-        "--input-format tab: at TABs alone"
-        in embed(tmp_path / "in.txt", tmp_path / "x.hdf5", *flags, form).stderr
-        for form in ("plain", "tab")
-    ]
-
-    assert notes == [True, False]
 
 
 def test_a_text_without_sentences_is_warned_of(tmp_path: Path) -> None:
@@ -239,14 +225,6 @@ def test_text_is_split_as_the_model_wants_it(tmp_path: Path, server: Running) ->
         close(found, layers_of(elmo, [tokens])[0][-1])
 
 
-def test_text_that_cannot_be_split_is_refused_in_one_line(text: Path, tmp_path: Path) -> None:
-    source = tmp_path / "in.txt"
-    source.write_text("a\nDOTMULTI\n")
-
-    line = refused(source, tmp_path / "out.npz", "--top", "--tokenizer", "moses")
-    assert f"{source}: line 2: at character 0 the tokenizer changed" in line
-
-
 # What is refused; `test_refusals.py` has the rest
 
 
@@ -257,7 +235,7 @@ def test_fasta_under_another_name_is_refused_and_nothing_is_taken_from_standard_
     packed = tmp_path / "packed.gz"
     packed.write_bytes(gzip.compress(text.read_bytes()))
 
-    for source in (text, packed, tmp_path):
+    for source in (text, packed):
         line = refused(source, tmp_path / "out.h5", "--top", code=2)
         assert line.endswith("begins with '>': name --input-format fasta, or plain for text")
     with text.open() as stdin:
@@ -283,18 +261,4 @@ def test_the_parts_do_not_lie_in_the_corpus(text: Path, tmp_path: Path) -> None:
     """The next start would read them as text."""
     for inside in (".", "vectors", "deeper/../vectors"):
         assert "lies in INPUT" in refused(tmp_path, tmp_path / inside, "--top", code=2)
-    assert list(tmp_path.iterdir()) == [text]
-
-
-def test_a_selection_that_the_format_cannot_hold_is_refused_before_anything_is_computed(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def compute(*_: object) -> None:
-        raise AssertionError("the network was asked")
-
-    monkeypatch.setattr(InProcess, "embed", compute)
-    flags = ("--all", "--format", "elmoformanylangs-text")
-
-    assert "in place of --all, name --top" in refused(text, tmp_path / "out.txt", *flags, code=2)
-    assert "in place of --all, name --top" in refused(text, "-", *flags, code=2)
     assert list(tmp_path.iterdir()) == [text]

@@ -62,12 +62,3 @@ def test_a_step_that_comes_again_has_its_line_again(
     shown, up = capsys.readouterr().err, "\x1b[1A"
     assert up in shown  # two lines
     assert f"{up}\x1b[2K{up}" not in shown  # never three
-
-
-def test_steps_print_nothing_away_from_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with steps() as step:
-        step("Reading")
-        step("Embedding", 1, 2)
-
-    captured = capsys.readouterr()
-    assert captured.out.strip() == captured.err.strip() == ""

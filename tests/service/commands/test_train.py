@@ -1,7 +1,6 @@
 """`elmo train`: how a run ends, continues and reports, with real processes and signals."""
 
 import contextlib
-import json
 import os
 import pty
 import signal
@@ -17,14 +16,12 @@ import torch
 from elmo_model.files.locks import locked_file
 from elmo_model.models.opening import open_model
 from elmo_model.training import snapshot
-from elmo_model.training.recipe import SHAPES
 from elmo_model.training.snapshot import Snapshot
 from elmo_serve.commands.train import train
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.fork_server import Forked, forked
-from tests.support.full_disk import full_disk
 
 TEXT = golden.FOLDER / "train.txt"
 _LONG = 300  # seconds after which a child is taken for hung, on any machine
@@ -132,28 +129,11 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
     ("options", "code", "word"),
     [
         (("--shape", "big"), 2, "original"),
-        (("--precision", "fp8"), 2, "bfloat16"),
-        (("--recipe", "new"), 2, "reference"),
-        (("--state", "odd"), 2, "carried"),
-        (("--softmax", "half"), 2, "sampled"),
-        (("--schedule", "cosine"), 2, "constant-decay"),
-        (("--optimiser", "adamw"), 2, "muon"),
         (("--device", "tpu"), 2, "cuda"),
-        *(
-            ((option, value), 2, option)
-            for option, value in (
-                *(
-                    ("--steps", 0),
-                    ("--tokens", 0),
-                    ("--epochs", 0),
-                    ("--rows", 0),
-                    ("--threads", 0),
-                ),
-                *(("--unroll", 0), ("--log-every", 0), ("--measure-every", 0), ("--save-every", 0)),
-                *(("--steps", "ten"), ("--dropout", 1.5), ("--learning-rate", -1), ("--seed", -1)),
-                *(("--average", 1), ("--threads", 0), ("--epochs", "nan"), ("--epochs", "inf")),
-            )
-        ),
+        (("--steps", 0), 2, "--steps"),
+        (("--dropout", 1.5), 2, "--dropout"),
+        (("--average", 1), 2, "--average"),
+        (("--epochs", "nan"), 2, "--epochs"),
         (("--weights", "random-small"), 2, "--shape"),
         (("--steps", 3, "--tokens", 5), 2, "--tokens"),
         (("--steps", 3, "--epochs", 2), 2, "--epochs"),
@@ -185,20 +165,6 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path, small: list[objec
     refused = elmo("train", tmp_path / "run", *small, "--device", "cuda")
 
     assert refused.exit_code == 2 and "cuda" in refused.stderr
-
-
-def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: list[object]) -> None:
-    encoded = tmp_path / "encoded"
-    assert (
-        elmo("train", tmp_path / "one", *small, "--encoded", encoded, "--steps", 1).exit_code == 0
-    )
-    size = max(path.stat().st_size for path in (tmp_path / "one" / "snapshots").iterdir())
-
-    with full_disk(size // 2):
-        refused = elmo("train", tmp_path / "two", *small, "--encoded", encoded, "--steps", 1)
-
-    assert refused.exit_code == 1 and "File too large" in refused.stderr, refused.output
-    assert refused.stderr.count("\n") == 1
 
 
 def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: list[object]) -> None:
@@ -255,32 +221,3 @@ def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
     refused = elmo("train", tmp_path / "other", *options, "--weights", "Engish")
     assert refused.exit_code == 1 and "Engish" in refused.stderr and "english" in refused.stderr
     assert not (tmp_path / "other").exists()
-
-
-def test_the_first_line_comes_after_the_first_step_on_standard_output(
-    tmp_path: Path, small: list[object]
-) -> None:
-    result = elmo("train", tmp_path / "run", *small, "--steps", 2, "--log-every", 100)
-    assert result.exit_code == 0
-    first = next(line for line in result.stdout.splitlines() if "tokens/s" in line)
-    assert first.startswith("1/2 ") and "loss" in first and first.endswith(" s left")
-    assert not result.stderr
-
-
-def test_every_option_with_a_default_shows_it() -> None:
-    result = elmo("train", "--help")
-    text = " ".join(result.output.split())
-    assert f"[{'|'.join(SHAPES)}|PATH]" in text
-    assert "[default: (fresh; with reference carried)]" in text
-    assert "[default: (1000; with reference none); x>=0]" in text
-    for default in ("modern", "(small)", "50000", "2000", "100", "5000", "(RUN/corpus)"):
-        assert f"default: {default}" in text, default
-    assert "[default: (0.005; with reference 0.2)" in text
-    assert all(getattr(each, "help", "") for each in train.params if each.name != "run")
-
-
-def test_the_log_holds_a_line_for_every_interval(tmp_path: Path, small: list[object]) -> None:
-    run = tmp_path / "run"
-    assert elmo("train", run, *small, "--steps", 7, "--log-every", 3).exit_code == 0
-    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [3, 6, 7]

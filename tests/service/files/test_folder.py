@@ -129,15 +129,6 @@ def test_a_server_may_compute_the_parts(job: EmbedOptions, tmp_path: Path) -> No
         assert arrays["0"].shape == (3, 2, 4)
 
 
-def test_a_folder_of_parquet_may_end_like_its_parts(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.txt").write_text("1 one\n22\n")
-    with scripted_server() as server:
-        done(tmp_path / "in", tmp_path / "v.parquet", "--top", "--server", server.url)
-
-    assert (tmp_path / "v.parquet").is_dir()
-
-
 # Parts
 
 
@@ -146,16 +137,6 @@ def test_every_layout_can_be_that_of_parts(job: EmbedOptions, source: Source) ->
 
     with h5py.File(Path(job.output) / "a.txt" / "000001.hdf5") as file:
         assert set(file) == {" ".join(tokens) for tokens in SENTENCES[10:15]}
-
-
-def test_a_tokenizer_splits_the_text_of_each_part(job: EmbedOptions, source: Source) -> None:
-    (Path(job.input) / "a.txt").write_text("Don't!\nIt rains.\n")
-    options = replace(job, output_format="parquet", tokenizer="ptb", part_sentences=1)
-
-    FolderRun(options, source).run()
-
-    rows = pyarrow.parquet.read_table(Path(job.output) / "a.txt").sort_by("index")
-    assert rows["tokens"].to_pylist() == [["Do", "n't", "!"], ["It", "rains", "."]]
 
 
 def test_a_part_that_fails_leaves_the_file_of_before(job: EmbedOptions, source: Source) -> None:

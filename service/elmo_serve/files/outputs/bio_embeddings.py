@@ -6,7 +6,6 @@ Sources: `utilities/pipeline.py`, `embed/pipeline.py`.
 from __future__ import annotations
 
 import csv
-from contextlib import ExitStack
 from hashlib import md5
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,31 +41,23 @@ def add_record(
 
 
 def write_bio_embeddings(target: Target, items: Items, facts: Facts) -> None:
-    """Write the HDF5 files of the stage `embed`, and `mapping_file.csv` in the order of the input.
+    """Write the HDF5 file of the stage `embed`, and `mapping_file.csv` in the order of the input.
 
-    The mapping has a row a record: its key, its id and its length.
+    One vector a protein is the reduced file, which goPredSim reads. The mapping has a row a record:
+    its key, its id and its length.
     """
     folder = path_of(target)
     (folder / STAGE).mkdir(parents=True)
-    is_pooled = facts.output.pooling != "none"
-    with ExitStack() as stack:
-        made = hdf5_writer(folder / STAGE / "reduced_embeddings_file.h5")
-        reduced, check_reduced = stack.enter_context(made)
-        whole, check_whole = reduced, check_reduced
-        if not is_pooled:
-            made = hdf5_writer(folder / STAGE / "embeddings_file.h5")
-            whole, check_whole = stack.enter_context(made)
-        mapping = (folder / "mapping_file.csv").open("w", encoding="utf-8", newline="\n")
-        rows = csv.writer(stack.enter_context(mapping), lineterminator="\n")
+    name = "embeddings_file.h5" if facts.output.pooling == "none" else "reduced_embeddings_file.h5"
+    with (
+        hdf5_writer(folder / STAGE / name) as (file, check),
+        (folder / "mapping_file.csv").open("w", encoding="utf-8", newline="\n") as mapping,
+    ):
+        rows = csv.writer(mapping, lineterminator="\n")
         rows.writerow(("", "original_id", "sequence_length"))
         for sentence, vectors in items:
             sequence = "".join(sentence.tokens)
             key = key_of(sequence)
-            add_record(whole, key, sentence, vectors)
-            if not is_pooled:
-                # The mean over no residues is not defined: zeros, as the server responds.
-                mean = vectors.sum(0).mean(0) if sequence else vectors.sum((0, 1))
-                add_record(reduced, key, sentence, mean)
-            check_whole()
-            check_reduced()
+            add_record(file, key, sentence, vectors)
+            check()
             rows.writerow((key, original_id(sentence.text), len(sequence)))

@@ -75,17 +75,14 @@ def test_options_leave_the_index_out_or_use_sentences_as_keys(
         close(file["a b/c"][()], layers_of(elmo, [["a", "b/c"]])[0])
 
 
-_SLASH = "cannot be a key in HDF5, where a slash makes a group"
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a", "b", "a"], "in.txt: line 3, 'a', is a key already"),
-        (["b/c/d", "b/c"], f"line 2, 'b/c', {_SLASH}: a key begins with 'b/c/'"),
-        (["a", "b", "a/b/c"], f"in.txt: line 3, 'a/b/c', {_SLASH}: 'a' is a key already"),
-        (["a//./b", "a/b"], "in.txt: line 2, 'a/b', is a key already"),
-        (["/"], "in.txt: line 1, '/', cannot be a key"),
+        (["a", "b", "a"], "line 3, 'a', cannot be a key"),
+        (["b/c/d", "b/c"], "line 2, 'b/c', cannot be a key"),
+        (["a", "b", "a/b/c"], "line 3, 'a/b/c', cannot be a key"),
+        (["a//./b", "a/b"], "line 2, 'a/b', cannot be a key"),
+        (["/"], "line 1, '/', cannot be a key"),
     ],
 )
 def test_impossible_keys_are_refused_before_anything_is_computed(
