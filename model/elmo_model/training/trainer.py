@@ -78,7 +78,8 @@ class Trainer:
             if stored is not None:
                 self.model.softmax.take_over(stored.read(), vocabulary)
         use_fused_loop(self.model.elmo.bilm, plan.recipe.recurrent_noise)
-        self._optimiser = optimiser_for(self.model, plan.recipe)
+        products = torch.bfloat16 if self._is_mixed else torch.float32
+        self._optimiser = optimiser_for(self.model, plan.recipe, products)
         self._average = WeightAverage(self.model, plan.recipe.average)
         self._data_parallel = processes.data_parallel(self.model)
         self._batches = self._new_batches()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch.optim import Adagrad, AdamW, Muon
+from torch.optim import Adagrad, AdamW
 
 from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
-from elmo_model.training.optimiser import WeightAverage, optimiser_for
+from elmo_model.training.optimiser import Muon, WeightAverage, optimiser_for
 from elmo_model.training.recipe import RECIPES
 from elmo_model.training.snapshot import Snapshot
 from tests.support import training_golden as golden
@@ -60,6 +60,27 @@ def test_a_step_of_muon_has_equal_singular_values_of_the_size_of_an_adamw_step()
     assert torch.linalg.cond(directions) > 50 and values.max() / values.min() < 3
     # AdamW moves every weight by about its rate; Liu et al. take a fifth of it
     assert moved.square().mean().sqrt().item() == pytest.approx(0.5 * 0.01 * 0.2, rel=0.3)
+
+
+@pytest.mark.parametrize("shape", [(24, 8), (8, 24)])
+def test_steps_of_muon_are_those_of_torch(shape: tuple[int, int]) -> None:
+    """In bfloat16, as there, to its rounding (2^-8 of a step); in float32 near it."""
+    generator = torch.Generator().manual_seed(2)
+    start = torch.randn(shape, generator=generator)
+    weights = [nn.Parameter(start.clone()) for _ in range(3)]
+    theirs = torch.optim.Muon([weights[0]], 0.01, 0.1, adjust_lr_fn="match_rms_adamw")
+    ours = [Muon([weights[1]], 0.01, 0.1, torch.bfloat16)]
+    ours.append(Muon([weights[2]], 0.01, 0.1, torch.float32))
+    for _ in range(3):
+        gradient = torch.randn(shape, generator=generator)
+        for weight in weights:
+            weight.grad = gradient.clone()
+        for each in (theirs, *ours):
+            each.step()
+
+    moved = (weights[0] - start).abs().max().item()
+    for weight, share in zip(weights[1:], (2**-8, 0.05), strict=True):
+        assert (weight - weights[0]).abs().max().item() <= share * moved
 
 
 def test_the_rate_of_every_optimiser_follows_the_schedule_and_is_restored(tmp_path: Path) -> None:
