@@ -31,7 +31,7 @@ _READY_SECONDS = 1.0
 
 _OUTAGE_SECONDS = 600.0
 """Seconds without a ready worker after which the work fails. With a larger value a model whose
-device is lost keeps the fits of all other models waiting for longer."""
+device is lost is given up later."""
 
 
 def piece_tokens_of(settings: Settings, info: ModelInfo, budget: int) -> int:

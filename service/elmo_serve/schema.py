@@ -1,6 +1,6 @@
 """The words of which the schemas of request bodies are made.
 
-The defaults stand in the descriptions alone, see `http/schemas/embed.py`.
+The defaults stand in the descriptions alone, see `http/schemas/__init__.py`.
 """
 
 from collections.abc import Callable, Collection

@@ -22,6 +22,7 @@ from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.fork_server import Forked, forked
+from tests.support.full_disk import full_disk
 
 TEXT = golden.FOLDER / "train.txt"
 _LONG = 300  # seconds after which a child is taken for hung, on any machine
@@ -165,6 +166,20 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path, small: list[objec
     refused = elmo("train", tmp_path / "run", *small, "--device", "cuda")
 
     assert refused.exit_code == 2 and "cuda" in refused.stderr
+
+
+def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: list[object]) -> None:
+    encoded = tmp_path / "encoded"
+    assert (
+        elmo("train", tmp_path / "one", *small, "--encoded", encoded, "--steps", 1).exit_code == 0
+    )
+    size = max(path.stat().st_size for path in (tmp_path / "one" / "snapshots").iterdir())
+
+    with full_disk(size // 2):
+        refused = elmo("train", tmp_path / "two", *small, "--encoded", encoded, "--steps", 1)
+
+    assert refused.exit_code == 1 and "File too large" in refused.stderr, refused.output
+    assert refused.stderr.count("\n") == 1
 
 
 def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: list[object]) -> None:

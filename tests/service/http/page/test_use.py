@@ -11,7 +11,7 @@ from tests.support.servers import SMALL, running
 from tests.support.word_page import Layers, WordPage
 
 POSTS = "POST /embed"
-OPENING_BYTES = 320_000  # of which 190,000 of vectors
+OPENING_BYTES = 250_000
 HALF = 0.005 + 1e-5
 """Half of the last digit of a cosine, and what another batch may change of float32 vectors."""
 
