@@ -261,7 +261,8 @@ def _gates(
     def between(position: int, last: int) -> Tensor:
         if position >= first:
             return gates[position - first : last - first]
-        return torch.cat((before[position - begin :], gates[: last - first]))
+        # a step's surplus rows reach beyond it: this one may end before those of the last block
+        return torch.cat((before[position - begin : last - begin], gates[: max(0, last - first)]))
 
     for position, rows in steps:
         last = position + rows

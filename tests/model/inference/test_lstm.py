@@ -1,11 +1,15 @@
 """The LSTM of inference computes what the trained one computes."""
 
+from itertools import accumulate
+
+import hypothesis.strategies as st
 import pytest
 import torch
+from hypothesis import example, given
 from torch import Tensor
 
 from elmo_model.inference.linear import has_eight_bits
-from elmo_model.inference.lstm import InferenceLSTM, InferenceStack, loop
+from elmo_model.inference.lstm import InferenceLSTM, InferenceStack, _gates, loop
 from elmo_model.inference.precision import Precision
 from elmo_model.inference.row_buckets import ANY, STEP_COUNTS, RowCounts
 from elmo_model.inference.threads import ParallelDirections
@@ -126,3 +130,20 @@ def test_outputs_and_state_are_those_of_the_trained_stack(layers: int, skip: boo
         found = whole(run)
         for one, other in zip([*found[0], *found[1:]], [*outputs, last_h, last_c], strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
+@example(sizes=[9, 9, 1, 1], block=20)
+@given(st.lists(st.integers(1, 60) | st.integers(1, 3), min_size=1), st.integers(1, 200))
+def test_a_step_gets_the_input_products_of_its_rows(sizes: list[int], block: int) -> None:
+    """A step's surplus rows may reach beyond the end; later steps then begin before that place."""
+    sizes = sorted(sizes, reverse=True)
+    inputs = torch.arange(1.0, 1 + sum(sizes))[:, None]
+    starts = accumulate(sizes, initial=0)
+    steps = [(start, rows + rows // 3) for start, rows in zip(starts, sizes, strict=False)]
+
+    found = list(_gates(inputs, iter(steps), lambda part: part, block))
+
+    zeros = inputs.new_zeros(sizes[0], 1)
+    every = torch.cat((inputs, zeros))
+    for gates, (start, rows) in zip(found, steps, strict=True):
+        assert torch.equal(gates, every[start : start + rows])
