@@ -35,6 +35,7 @@ def test_closing_ends_calls_that_wait(scripted: ScriptedServer, held: bool) -> N
 
 def test_a_client_that_is_dropped_ends_its_thread(scripted: ScriptedServer) -> None:
     before = set(threading.enumerate())
+    gc.freeze()  # garbage of earlier tests is not this one's
     client = Client(scripted.url)
     client.embed([["1"]])
     started = set(threading.enumerate()) - before
@@ -42,6 +43,7 @@ def test_a_client_that_is_dropped_ends_its_thread(scripted: ScriptedServer) -> N
 
     del client
     gc.collect()
+    gc.unfreeze()
 
     assert gone() is None
     (thread,) = (each for each in started if each.name == "elmo-client")

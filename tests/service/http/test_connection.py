@@ -456,6 +456,7 @@ async def test_bytes_without_memory_end_their_connection_alone() -> None:
     assert statuses(await ends[1][0].read()) == [200]
     for _, writer in ends:
         writer.close()
+        await writer.wait_closed()
 
 
 def test_the_version_of_uvicorn_has_an_upper_bound() -> None:
