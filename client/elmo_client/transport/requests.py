@@ -196,8 +196,8 @@ class RequestBatches:
     def add(self, sentence: Any) -> EmbedRequest | None:
         """Add a sentence; return the finished request if the sentence did not fit into it.
 
-        Raises CannotSend for a sentence that is none, or whose request is over the limit of a body:
-        the server would close the connection on it.
+        Raises CannotSend for a value that is no list of tokens, and for a sentence whose request
+        is larger than a body may be: the server would close the connection on it.
         """
         number = self._next
         text, tokens = self._measured(sentence, number)
