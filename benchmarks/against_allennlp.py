@@ -18,62 +18,50 @@ reads its weights once, at the rate of a product of one row, or computes its row
 product of 128, whichever takes longer; a word not cached takes its convolutions and highways.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
-from benchmarks import inputs
+from benchmarks import inputs, machine
 from benchmarks.allennlp import AllenNLP
 from benchmarks.bilm_tf import BilmTf
-from benchmarks.inputs import Batches
-from benchmarks.machine import describe
+from benchmarks.inputs import Batches, Sentence
 from benchmarks.network import PRECISIONS, encoders, tokens_per_second
 from benchmarks.on_cuda import Limits, floor_of
 from elmo_model.inference.encoder import Encoder
 from tests.support.checkpoints import weights_file
 
-Seconds = Callable[[Batches], float]
-"""The time of a peer for some batches."""
+
+class Peer(Protocol):
+    """Another program that embeds."""
+
+    def vectors(self, sentences: list[Sentence]) -> Sequence[Any]:
+        """Return the layers of each sentence, (L + 1, longest, 2P), from a state of zeros."""
+
+    def seconds(self, batches: Sequence[list[Sentence]]) -> float:
+        """Return the time that some batches take."""
+
+    def close(self) -> None:
+        """End its process, if it has one."""
+
+
 _MATRICES, _WIDE, _NARROW, _ROWS = 6, 16_384, 512, 128  # six of 32 MB: more than caches hold
 
 
-def allennlp_seconds(allennlp: AllenNLP, sample: Batches) -> float:
-    """Time one pass through some batches."""
-    allennlp.forget()
-    start = time.perf_counter()
-    for batch in sample.batches:
-        allennlp.embed(batch)
-    return time.perf_counter() - start
-
-
-def furthest(encoder: Encoder, allennlp: AllenNLP, sample: Batches) -> float:
+def furthest(encoder: Encoder, peer: Peer, sample: Batches) -> float:
     """Return the largest difference between both answers, each sentence from a state of zeros."""
     worst = 0.0
     for batch in sample.batches:
-        allennlp.forget()
-        theirs = allennlp.embed(batch)
-        for row, ours in enumerate(encoder.embed(batch)):
-            worst = max(worst, _difference(ours, theirs[:, row, 1 : 1 + ours.shape[1]]))
+        for ours, theirs in zip(encoder.embed(batch), peer.vectors(batch), strict=True):
+            layers = torch.as_tensor(theirs)[:, : ours.shape[1]]
+            worst = max(worst, float((ours - layers).abs().max()))
     return worst
-
-
-def furthest_from_bilm_tf(encoder: Encoder, peer: BilmTf, batch: list[inputs.Sentence]) -> float:
-    """Return the largest difference between both answers to one batch."""
-    theirs = (torch.tensor(layers) for layers in peer.embed(batch))
-    pairs = zip(encoder.embed(batch), theirs, strict=True)
-    return max(_difference(ours, layers[:, : ours.shape[1]]) for ours, layers in pairs)
-
-
-def _difference(ours: Tensor, theirs: Tensor) -> float:
-    return float((ours - theirs).abs().max()) if ours.numel() else 0.0
 
 
 def limits() -> Limits:
@@ -106,7 +94,7 @@ def roofline(encoder: Encoder, sample: Batches, cached: str, allowed: Limits) ->
 
 
 def compare(
-    peers: dict[str, tuple[Seconds, Batches]],
+    peers: dict[str, tuple[Peer, Batches]],
     networks: dict[str, Encoder],
     ours: Batches,
     rounds: int,
@@ -116,15 +104,15 @@ def compare(
     theirs: dict[str, list[float]] = {name: [] for name in peers}
     rates: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
-        for name, (seconds, sample) in peers.items():
-            theirs[name].append(sample.tokens / seconds(sample))
+        for name, (peer, sample) in peers.items():
+            theirs[name].append(sample.tokens / peer.seconds(sample.batches))
         for cached in ("text", "none"):
             for precision, encoder in networks.items():
                 rate = tokens_per_second(encoder, ours, cached)
                 rates.setdefault((precision, cached), []).append(rate)
     sizes = [f"{name} {sample.rows}" for name, (_, sample) in peers.items()]
     others = "".join(f", {size}" for size in sizes if int(size.split()[1]) != ours.rows)
-    medians = "".join(f"| {statistics.median(found):,.0f} " for found in theirs.values())
+    medians = [f"{statistics.median(found):,.0f}" for found in theirs.values()]
     for (precision, cached), found in rates.items():
         best = map(max, zip(*theirs.values(), strict=True))
         ratio = statistics.median(a / b for a, b in zip(found, best, strict=True))
@@ -132,17 +120,12 @@ def compare(
         if precision == "float32":
             bound = roofline(networks[precision], ours, cached, allowed)
             share = f"{bound:,.0f}, {rate / bound:.0%}"
-        print(
-            f"| {ours.rows}{others} | {precision} | {cached} {medians}| {rate:,.0f} "
-            f"| {ratio:.1f} | {share} |",
-            flush=True,
-        )
+        named = (f"{ours.rows}{others}", precision, cached, *medians)
+        print(machine.row(*named, f"{rate:,.0f}", f"{ratio:.1f}", share), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     inputs.add_arguments(parser, tokens=300, rounds=3)
     parser.add_argument("--allennlp", type=Path, help="its site-packages")
     parser.add_argument("--bilm-tf", type=Path, help="its source")
@@ -164,68 +147,56 @@ def main() -> int:
         torch.set_num_threads(options.threads)
     text = inputs.read(options.text)
     with inputs.checkpoint(options.checkpoint) as path:
-        print(f"{path.name}, {options.rounds} rounds; {describe()}")
+        print(f"{path.name}, {options.rounds} rounds; {machine.describe()}")
         networks = encoders(path, options.precisions)
-        allennlp = AllenNLP(options.allennlp, path) if options.allennlp else None
-        bilm_tf = _bilm_tf(options, path) if options.bilm_tf else None
+        peers: dict[str, Peer] = {}
+        if options.allennlp:
+            peers["AllenNLP"] = AllenNLP(options.allennlp, path)
+        if options.bilm_tf:
+            files = next(path.glob("*options.json")), weights_file(path)
+            peers["bilm-tf"] = BilmTf(options.bilm_tf, options.bilm_tf_python, *files)
+            peers["bilm-tf"].vectors([["a"]])  # it has read the files then, which may be temporary
 
     def sample(rows: int) -> Batches:
         return inputs.batches(text, rows, options.tokens)
 
-    peers: dict[str, Seconds] = {}
-    if allennlp is not None:
-        peers["AllenNLP"] = lambda sample: allennlp_seconds(allennlp, sample)
+    for name, peer in peers.items():
         for precision, network in networks.items():
-            worst = furthest(network, allennlp, sample(8))
-            print(f"largest difference to AllenNLP, {precision}: {worst:.2g}")
-    if bilm_tf is not None:
-        peers["bilm-tf"] = lambda sample: bilm_tf.seconds(sample.batches)
-        for precision, network in networks.items():
-            worst = furthest_from_bilm_tf(network, bilm_tf, sample(8).batches[0])
-            print(f"largest difference to bilm-tf, {precision}: {worst:.2g}")
+            worst = furthest(network, peer, sample(8))
+            print(f"largest difference to {name}, {precision}: {worst:.2g}")
     _print_table(peers, networks, sample, options)
-    if bilm_tf is not None:
-        bilm_tf.close()
+    for peer in peers.values():
+        peer.close()
     return 0
 
 
-def _bilm_tf(options: argparse.Namespace, path: Path) -> BilmTf:
-    """Start bilm-tf, and wait until it has read the checkpoint, which may be a temporary one."""
-    files = next(path.glob("*options.json")), weights_file(path)
-    peer = BilmTf(options.bilm_tf, options.bilm_tf_python, *files)
-    peer.embed([["a"]])
-    return peer
-
-
 def _print_table(
-    peers: dict[str, Seconds],
+    peers: dict[str, Peer],
     networks: dict[str, Encoder],
     sample: Callable[[int], Batches],
     options: argparse.Namespace,
 ) -> None:
     for network in networks.values():
         network.embed(sample(1).batches[0])  # what is made at first use
-    best: dict[str, Batches] = {}
-    for name, seconds in peers.items():
-        seconds(sample(1))
-        rates = {rows: sample(rows).tokens / seconds(sample(rows)) for rows in options.bulk}
+    best: dict[str, tuple[Peer, Batches]] = {}
+    for name, peer in peers.items():
+        peer.seconds(sample(1).batches)
+        bulk = [sample(rows) for rows in options.bulk]
+        rates = {each.rows: each.tokens / peer.seconds(each.batches) for each in bulk}
         if rates:
-            best[name] = sample(max(rates, key=rates.__getitem__))
+            best[name] = peer, sample(max(rates, key=rates.__getitem__))
             found = ", ".join(f"{rate:,.0f} with {rows}" for rows, rate in rates.items())
             print(f"{name} in bulk, tokens/s by sentences at once: {found}")
     allowed = limits()
     print(f"bare products: {allowed.bandwidth / 1e9:.1f} GB/s, {allowed.rate / 1e9:,.0f} GFLOP/s")
-    names = "".join(f"| {name}, tokens/s " for name in peers)
-    print(
-        f"\n| sentences at once | ours | words cached {names}| ours, tokens/s | ratio "
-        f"| roofline, share |\n|--:|---|---|{'--:|' * (len(peers) + 3)}"
-    )
+    speeds = [f"{name}, tokens/s" for name in [*peers, "ours"]]
+    named = ("sentences at once", "ours", "words cached")
+    print(f"\n{machine.head(*named, *speeds, 'ratio', 'roofline, share', names=3)}")
     for rows in options.rows:
-        same = {name: (seconds, sample(rows)) for name, seconds in peers.items()}
+        same = {name: (peer, sample(rows)) for name, peer in peers.items()}
         compare(same, networks, sample(rows), options.rounds, allowed)
     if best:
-        own = {name: (seconds, best[name]) for name, seconds in peers.items()}
-        compare(own, networks, sample(options.our_bulk), options.rounds, allowed)
+        compare(best, networks, sample(options.our_bulk), options.rounds, allowed)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ Its modules import some ten libraries at the top which an ELMo never calls. Thos
 are made up; everything that computes is AllenNLP's own.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,7 +60,23 @@ class AllenNLP:
             ids = self._module.batch_to_ids(sentences).to(self._device)
             return torch.stack(self._bilm(ids)["activations"])
 
-    def forget(self) -> None:
+    def vectors(self, sentences: Sequence[list[str]]) -> list[Tensor]:
+        """Return the layers of each sentence, (L + 1, longest, 2P), from a state of zeros."""
+        self._forget()
+        return list(self.embed(sentences)[:, :, 1:-1].unbind(1))
+
+    def seconds(self, batches: Sequence[Sequence[list[str]]]) -> float:
+        """Return the time that some batches take."""
+        self._forget()
+        start = time.perf_counter()
+        for batch in batches:
+            self.embed(batch)
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        """End nothing: it runs in this process."""
+
+    def _forget(self) -> None:
         """Start from a state of zeros again, which AllenNLP otherwise carries along."""
         self._bilm._elmo_lstm.reset_states()
 

@@ -3,8 +3,6 @@
 The lower half of this file runs there, and needs nothing of this project.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess
@@ -32,8 +30,8 @@ class BilmTf:
         """Return the time that some batches take, from tokens to layers in NumPy."""
         return float(self._ask({"batches": batches}))
 
-    def embed(self, sentences: Sentences) -> list[list[Any]]:
-        """Return the layers, (sentences, L + 1, longest, 2P) as lists, from a state of zeros."""
+    def vectors(self, sentences: Sentences) -> list[list[Any]]:
+        """Return the layers of each sentence, (L + 1, longest, 2P), from a state of zeros."""
         found: list[list[Any]] = self._ask({"embed": sentences})
         return found
 

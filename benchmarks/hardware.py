@@ -11,9 +11,6 @@ the published sizes; a CPU without VNNI refuses int8 for some. A row takes 15 se
 `--seconds`.
 """
 
-from __future__ import annotations
-
-import argparse
 import math
 import os
 import sys
@@ -27,8 +24,7 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks import wrk
-from benchmarks.machine import describe
+from benchmarks import machine, wrk
 from benchmarks.wrk import Load
 from tests.support.checkpoints import PUBLISHED_FILTERS, original_size_pair, write_pair
 from tests.support.processes import below, processor_seconds, proportional_memory
@@ -71,7 +67,7 @@ def row(name: str, precision: str, server: Running, bodies: list[bytes], seconds
         *(f"`{name}`", precision, f"{peak.rate:,.0f}", f"{half.p99:,.0f}", f"{1e3 * spent:,.0f}"),
         *(f"{rest / 1e6:,.0f}, {memory / 1e6:,.0f}", ", ".join(cores)),
     )
-    return f"| {' | '.join(cells)} |"
+    return machine.row(*cells)
 
 
 def _watched(pid: int, measure: Callable[[], Load]) -> tuple[Load, float]:
@@ -105,9 +101,7 @@ def _serving(name: str, precision: str) -> Iterator[Running]:
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("text", type=Path, help="tokenised, 200,000 tokens are used")
     parser.add_argument("--seconds", type=int, default=30, help="of a load; two for each row")
     parser.add_argument("--models", nargs="+", choices=_MODELS, default=list(_MODELS))
@@ -117,14 +111,10 @@ def main() -> int:
         return 2
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES])
     bodies = _bodies(options.text)
-    print(f"{describe()}\n")
-    print(
-        "| model | precision | requests/s | p99 ms at half | processor ms a request "
-        f"| MB at rest, under load | cores for {', '.join(map(str, _RATES))}/s |\n|---|---|"
-        + "--:|"
-        * 5,
-        flush=True,
-    )
+    print(f"{machine.describe()}\n")
+    columns = ("requests/s", "p99 ms at half", "processor ms a request", "MB at rest, under load")
+    cores = f"cores for {', '.join(map(str, _RATES))}/s"
+    print(machine.head("model", "precision", *columns, cores, names=2), flush=True)
     for name in options.models:
         for precision in options.precisions:
             try:

@@ -1,7 +1,5 @@
 """Inputs of the programs that time the network: a model, and batches of real sentences."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import random

@@ -9,22 +9,20 @@ target is missed: memory of at most the vectors and 300 MB, and a p99 of at most
 and 100 ms.
 """
 
-from __future__ import annotations
-
-import argparse
 import asyncio
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 from pathlib import Path
 
 import orjson
 
+from benchmarks import machine
+from benchmarks.fairness import one_after_another
 from benchmarks.inputs import checkpoint
-from benchmarks.machine import describe
 from elmo_serve.load_test.connections import Connections
 from elmo_serve.load_test.run import Phase, Request, Sender, percentile
 from tests.support.processes import proportional_memory
@@ -32,7 +30,7 @@ from tests.support.servers import Running, spawned
 
 _ACCEPT = "application/vnd.safetensors"
 _SMALL_TOKENS = 20
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 0.6  # seconds between small requests
+_PAUSES = (0.2, 0.6)  # seconds between small requests, least and most
 _TIMEOUT = 600.0
 _MORE_BYTES, _MORE_SECONDS = 300e6, 0.1  # the targets
 _SAMPLE_SECONDS = 0.25  # between two looks at the memory
@@ -47,33 +45,33 @@ class Load:
         self._source = random.Random(1)
         self._words = words
 
-    async def send(self, phase: Phase, tokens: int) -> None:
-        """Send one sentence of the text, from a random place."""
+    def sender(self, tokens: int) -> Sender:
+        """Return a sender of sentences of the text, from random places."""
+        return Sender(self.connections, map(self._request, repeat(tokens)), _TIMEOUT)
+
+    def _request(self, tokens: int) -> Request:
         start = self._source.randrange(len(self._words))
         words = [*islice(cycle(self._words), start, start + tokens)]
         content = orjson.dumps({"sentences": [words]})
-        request = Request(content, tokens, _ACCEPT, lambda _: None)
-        await Sender(self.connections, iter([request]), _TIMEOUT).send(phase, time.perf_counter())
+        return Request(content, tokens, _ACCEPT, lambda _: None)
 
     async def small_until(self, name: str, is_over: Callable[[], bool]) -> Phase:
         """Send small requests one after another, and print their row."""
         phase = Phase(name)
-        while not is_over():
-            await self.send(phase, _SMALL_TOKENS)
-            await asyncio.sleep(self._source.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
+        await one_after_another(self.sender(_SMALL_TOKENS).send, phase, is_over, _PAUSES)
         times = [1e3 * percentile(phase.latencies, rank) for rank in (50, 99, 100)]
-        print(f"| {name} | {phase.answered} |" + "".join(f" {each:.0f} |" for each in times))
+        print(machine.row(name, phase.answered, *(f"{each:.0f}" for each in times)))
         return phase
 
 
 async def _measure(server: Running, words: list[str], tokens: int, seconds: float) -> bool:
     load, long = Load(server, words), Phase("long")
-    print("| small requests | number | p50 ms | p99 ms | largest ms |\n|---|--:|--:|--:|--:|")
+    print(machine.head("small requests", "number", "p50 ms", "p99 ms", "largest ms"))
     for name, part in (("warm-up", 3.0), ("idle", seconds)):
         waiting = asyncio.create_task(asyncio.sleep(part))
         idle = await load.small_until(name, waiting.done)
     before = peak = proportional_memory(server.pid)
-    sending = asyncio.create_task(load.send(long, tokens))
+    sending = asyncio.create_task(load.sender(tokens).send(long, time.perf_counter()))
     small = asyncio.create_task(load.small_until("beside the long sentence", sending.done))
     while not sending.done():
         peak = max(peak, await asyncio.to_thread(proportional_memory, server.pid))
@@ -96,7 +94,7 @@ async def _measure(server: Running, words: list[str], tokens: int, seconds: floa
 
 def main() -> int:
     """Measure, print, and fail when a target was missed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = machine.parser(__doc__)
     parser.add_argument("text", type=Path, help="tokenised")
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--tokens", type=int, default=35_000, help="of the long sentence")
@@ -104,7 +102,7 @@ def main() -> int:
     options = parser.parse_args()
     words = options.text.read_text(encoding="utf-8").split()
     with checkpoint(options.checkpoint) as model, tempfile.TemporaryDirectory() as folder:
-        print(f"{model.name}; {describe()}\n")
+        print(f"{model.name}; {machine.describe()}\n")
         with spawned(Path(folder), model=model, request_timeout_seconds=_TIMEOUT) as server:
             met = asyncio.run(_measure(server, words, options.tokens, options.seconds))
     return 0 if met else 1

@@ -1,13 +1,29 @@
-"""Where and of what a table was measured."""
+"""What all programs share: their options' parser, their tables, and where they measured."""
 
-from __future__ import annotations
-
+import argparse
 import datetime
 import os
 import platform
 import shutil
 import subprocess
 from pathlib import Path
+
+
+def parser(document: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose help shows the docstring of a program as it is."""
+    return argparse.ArgumentParser(
+        description=document, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def head(*columns: str, names: int = 1) -> str:
+    """Return the head of a table, whose columns hold numbers but for the first `names`."""
+    return f"{row(*columns)}\n|{'---|' * names}{'--:|' * (len(columns) - names)}"
+
+
+def row(*cells: object) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def describe() -> str:

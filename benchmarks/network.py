@@ -9,9 +9,6 @@ round, so that a disturbance affects all of them. The second table compares the 
 of float32: the mean cosine over all tokens, by layer.
 """
 
-from __future__ import annotations
-
-import argparse
 import statistics
 import sys
 import time
@@ -21,9 +18,8 @@ from pathlib import Path
 import torch
 from torch.nn import functional
 
-from benchmarks import inputs
+from benchmarks import inputs, machine
 from benchmarks.inputs import Batches, Sentence
-from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 
@@ -103,41 +99,26 @@ def cosines(network: Encoder, reference: Encoder, sample: Batches) -> list[float
 
 
 def print_rates(rates: Rates, samples: Sequence[Batches], precisions: Sequence[str]) -> None:
-    print(
-        "| sentences at once | words cached | "
-        + " | ".join(f"{p}, tokens/s" for p in precisions)
-        + " |"
-    )
-    print("|--:|---|" + "--:|" * len(precisions))
+    columns = (f"{precision}, tokens/s" for precision in precisions)
+    print(machine.head("sentences at once", "words cached", *columns, names=2))
     for sample in samples:
         for cached in CACHES:
             medians = (statistics.median(rates[sample.rows, cached, p]) for p in precisions)
-            print(
-                f"| {sample.rows} | {cached} | " + " | ".join(f"{m:,.0f}" for m in medians) + " |"
-            )
+            print(machine.row(sample.rows, cached, *(f"{median:,.0f}" for median in medians)))
 
 
 def print_cosines(networks: dict[str, Encoder], sample: Batches) -> None:
     reference = networks["float32"]
-    print(
-        "| precision | "
-        + " | ".join(f"layer {n}" for n in range(reference.config.layers))
-        + " | worst |"
-    )
-    print("|---|" + "--:|" * reference.config.layers + "---|")
+    print(machine.head("precision", *(f"layer {n}" for n in range(reference.config.layers))))
     for precision, network in networks.items():
         if network is not reference:
             means = cosines(network, reference, sample)
-            worst = min(range(len(means)), key=means.__getitem__)
-            cells = " | ".join(f"{mean:.6f}" for mean in means)
-            print(f"| {precision} | {cells} | layer {worst} |")
+            print(machine.row(precision, *(f"{mean:.6f}" for mean in means)))
 
 
 def main() -> int:
     """Print both tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     inputs.add_arguments(parser, tokens=1_000, rounds=3)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
@@ -148,7 +129,7 @@ def main() -> int:
     samples = [inputs.batches(text, rows, options.tokens) for rows in options.rows]
     with inputs.checkpoint(options.checkpoint) as path:
         networks = encoders(path, options.precisions)
-        print(f"{path.name}, {options.rounds} rounds; {describe()}\n")
+        print(f"{path.name}, {options.rounds} rounds; {machine.describe()}\n")
     for network in networks.values():
         network.embed(samples[0].batches[0])  # what is made at first use
     print_rates(measure(networks, samples, options.rounds), samples, list(networks))

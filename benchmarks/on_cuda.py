@@ -11,9 +11,6 @@ at the pace of a large copy, whichever is longer, both measured here; "share" is
 of the loop's time. Weights that stay in the cache of the device are read faster than that.
 """
 
-from __future__ import annotations
-
-import argparse
 import statistics
 import sys
 import time
@@ -23,11 +20,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import inputs
+from benchmarks import inputs, machine
 from benchmarks.allennlp import AllenNLP
 from benchmarks.gpu.graphs import wait
 from benchmarks.inputs import Batches
-from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.bilm import Packing
@@ -139,9 +135,7 @@ def row(
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     inputs.add_arguments(parser, tokens=20_000, rounds=5)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
@@ -158,13 +152,10 @@ def main() -> int:
     ]
     with inputs.checkpoint(options.checkpoint) as path:
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-        print(f"{name}; {path.name}, {options.rounds} rounds; {describe()}\n")
+        print(f"{name}; {path.name}, {options.rounds} rounds; {machine.describe()}\n")
         allennlp = AllenNLP(options.allennlp, path, str(device)) if options.allennlp else None
-        print(
-            "| precision | sentences at once | loop, tokens/s | AllenNLP, tokens/s "
-            "| floor, tokens/s | share | GB/s | TFLOP/s |"
-        )
-        print("|---" + "|--:" * 7 + "|")
+        rates = ("loop, tokens/s", "AllenNLP, tokens/s", "floor, tokens/s", "share")
+        print(machine.head("precision", "sentences at once", *rates, "GB/s", "TFLOP/s"))
         for precision in options.precisions:
             dtype: torch.dtype = getattr(torch, precision)
             limits = limits_of(device, dtype)

@@ -11,8 +11,6 @@ than that is HTTP's. The last column is the share of the time in which the worke
 clients of wrk, one sentence of 10 tokens in each request.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os
@@ -25,9 +23,8 @@ from pathlib import Path
 import httpx
 import orjson
 
-from benchmarks import wrk
+from benchmarks import machine, wrk
 from benchmarks.inputs import Sentence, checkpoint
-from benchmarks.machine import describe
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.state import assemble
@@ -49,9 +46,7 @@ _ECHO_SECONDS, _ECHO_TOKENS = 5, 10
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("text", type=Path, nargs="?", help="one tokenised sentence a line")
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--clients", type=int, default=16)
@@ -68,7 +63,7 @@ def main() -> int:
         parser.error("TEXT or --echo is required")
     sentences = _read(arguments.text, arguments.tokens)
     with checkpoint(arguments.checkpoint) as model:
-        print(f"{model.name}, {arguments.precision}; {describe()}\n")
+        print(f"{model.name}, {arguments.precision}; {machine.describe()}\n")
         engine = asyncio.run(_engine(str(model), arguments.precision, sentences, arguments.clients))
         print("| through | tokens/s | of the engine | worker computes |\n|---|--:|--:|--:|")
         print(f"| the engine alone | {engine:,.0f} | | |")
@@ -91,15 +86,13 @@ def _measure(server: Running, sentences: list[Sentence], clients: int, engine: f
 
 
 def _read(text: Path, tokens: int) -> list[Sentence]:
+    """Return the first sentences with so many tokens together, each of at most 200."""
     sentences: list[Sentence] = []
-    count = 0
     with text.open(encoding="utf-8") as file:
-        for line in file:
-            if count >= tokens:
-                break
+        while tokens > 0 and (line := next(file, None)) is not None:
             if words := line.split()[:200]:
                 sentences.append(words)
-                count += len(words)
+                tokens -= len(words)
     return sentences
 
 
@@ -162,18 +155,16 @@ def _measure_echo() -> int:
         orjson.dumps({"sentences": [[f"x{number}", *words]], "layers": "top"})
         for number in range(10_000)
     ]
-    print(f"{describe()}\n\n| media type | clients | requests/s | p50 ms | p99 ms | errors |")
-    print("|---|--:|--:|--:|--:|--:|")
+    columns = ("media type", "clients", "requests/s", "p50 ms", "p99 ms", "errors")
+    print(f"{machine.describe()}\n\n{machine.head(*columns)}")
     command = (sys.executable, "-m", "benchmarks.over_http", "--serve-echo")
     with tempfile.TemporaryDirectory() as folder, running(Path(folder), command=command) as server:
         for media in (_MEDIA[0], _MEDIA[2]):
             for clients in (1, 32):
                 wrk.load(server.url, bodies, media, clients, 1)
                 found = wrk.load(server.url, bodies, media, clients, _ECHO_SECONDS)
-                print(
-                    f"| {media} | {clients} | {found.rate:,.0f} | {found.p50:.2f} "
-                    f"| {found.p99:.2f} | {found.errors} |"
-                )
+                figures = (f"{found.rate:,.0f}", f"{found.p50:.2f}", f"{found.p99:.2f}")
+                print(machine.row(media, clients, *figures, found.errors))
     return 0
 
 

@@ -10,9 +10,6 @@ The program runs `elmo embed --protein` on a file of them and prints the memory 
 without files, the largest in the first and in the last quarter of its samples, one a second.
 """
 
-from __future__ import annotations
-
-import argparse
 import math
 import random
 import subprocess
@@ -21,8 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import inputs
-from benchmarks.machine import describe
+from benchmarks import inputs, machine
 from tests.support.processes import own_memory
 
 MEDIAN, SIGMA = 295, 0.65
@@ -64,26 +60,22 @@ def embed_file(checkpoint: Path, wanted: list[int]) -> None:
             raise SystemExit(process.returncode)
     quarter = max(1, len(memory) // 4)
     early, late = max(memory[:quarter]), max(memory[-quarter:])
-    print("| proteins | residues | longest | seconds | residues/s | MiB, first | MiB, last |")
-    print("|--:|--:|--:|--:|--:|--:|--:|")
-    print(
-        f"| {len(wanted):,} | {sum(wanted):,} | {max(wanted):,} | {seconds:,.0f} | "
-        f"{sum(wanted) / seconds:,.0f} | {early:,.0f} | {late:,.0f} |"
-    )
+    columns = ["proteins", "residues", "longest", "seconds", "residues/s", "MiB first", "MiB last"]
+    figures = (len(wanted), sum(wanted), max(wanted), seconds, sum(wanted) / seconds, early, late)
+    print(machine.head(*columns, names=0))
+    print(machine.row(*(f"{figure:,.0f}" for figure in figures)))
 
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--longest", type=int, default=35_213, help="residues; 0: no such protein")
     options = parser.parse_args()
     longest = [options.longest] if options.longest else []
     with inputs.checkpoint(options.checkpoint) as checkpoint:
-        print(f"{checkpoint.name}; {describe()}", flush=True)
+        print(f"{checkpoint.name}; {machine.describe()}", flush=True)
         embed_file(checkpoint, [*lengths(options.count), *longest])
     return 0
 

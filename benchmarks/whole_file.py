@@ -10,9 +10,6 @@ seconds of a whole run: the start of the process with its imports, the checkpoin
 network and the rest, which is the file. `--cold` leaves out the first, small run.
 """
 
-from __future__ import annotations
-
-import argparse
 import itertools
 import os
 import sys
@@ -21,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.machine import describe
+from benchmarks import machine
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.opening import open_model
 from elmo_serve.files.outputs import OUTPUTS
@@ -69,9 +66,7 @@ def since_start() -> float:
 def main() -> int:
     """Print the tables."""
     marks = [since_start()]
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("text", type=Path, help="one tokenised sentence a line")
     parser.add_argument("--model", default="english", help="a built-in name or a path")
     parser.add_argument("--tokens", type=int, default=1_000_000)
@@ -105,21 +100,20 @@ def main() -> int:
         report = EmbedRun(Text(text, "text"), form, source, step).to_file(output, {})
         size = output.stat().st_size / 1e6
     memory = own_memory(os.getpid())
-    print(f"{network.info.name}, {options.format}; {describe()}\n")
-    print("| tokens | sentences | tokens/s | the network alone | share | MB, early, last | file |")
-    print("|--:|--:|--:|--:|--:|--:|--:|")
-    print(
-        f"| {report.tokens:,} | {report.sentences:,} | {report.tokens / report.seconds:,.0f} "
-        f"| {report.tokens / network.seconds:,.0f} | {network.seconds / report.seconds:.1%} "
-        f"| {early:,.0f} {memory:,.0f} | {size:,.0f} |"
+    print(f"{network.info.name}, {options.format}; {machine.describe()}\n")
+    columns = ("tokens", "sentences", "tokens/s", "the network alone", "share", "MB, early, last")
+    print(machine.head(*columns, "file", names=0))
+    cells = (
+        *(f"{report.tokens:,}", f"{report.sentences:,}"),
+        *(f"{report.tokens / each:,.0f}" for each in (report.seconds, network.seconds)),
+        *(f"{network.seconds / report.seconds:.1%}", f"{early:,.0f} {memory:,.0f}", f"{size:,.0f}"),
     )
-    start, checkpoint, encoder = marks[0], marks[1] - marks[0], marks[2] - marks[1]
+    print(machine.row(*cells))
     rest = report.seconds - network.seconds
-    print(
-        "\n| start | checkpoint | encoder | network | file | seconds |\n|--:|--:|--:|--:|--:|--:|"
-    )
-    parts = (start, checkpoint, encoder, network.seconds, rest)
-    print("".join(f"| {seconds:.2f} " for seconds in (*parts, sum(parts))) + "|")
+    parts = (marks[0], marks[1] - marks[0], marks[2] - marks[1], network.seconds, rest)
+    columns = ("start", "checkpoint", "encoder", "network", "file", "seconds")
+    print(f"\n{machine.head(*columns, names=0)}")
+    print(machine.row(*(f"{seconds:.2f}" for seconds in (*parts, sum(parts)))))
     return 0
 
 

@@ -1,7 +1,5 @@
 """Load by wrk, which takes little of the processor time that the server beside it needs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -8,8 +8,6 @@ same seed repeats the same faults and the same requests. What this machine canno
 skipped. The exit status is 1 when a law was broken.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -28,13 +26,13 @@ from pathlib import Path
 import httpx
 import torch
 
+from benchmarks import machine
 from benchmarks.faults.clients import NOT_FINITE, Client, Outcomes
 from benchmarks.faults.injections import Environment, inject
 from benchmarks.faults.laws import Size, broken, measure, settled, until_quiet
 from benchmarks.faults.replicas import Replica, compiled, throttle_file
 from benchmarks.faults.schedule import Event, draw
 from benchmarks.faults.tasks import TaskHistory
-from benchmarks.machine import describe
 from tests.support.answers import TASK, TASK_NAME, Answers, sentences
 from tests.support.checkpoints import poisoned_by
 from tests.support.replicas import proxied
@@ -49,7 +47,7 @@ _PRELOADED = ("clock jumps", "disk fails", "disk is slow")
 
 def main() -> int:
     """Run the schedule of a seed, print, and fail when a law was broken."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = machine.parser(__doc__)
     parser.add_argument("checkpoint", nargs="?", type=Path, default=SMALL)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=3)
@@ -66,7 +64,7 @@ def main() -> int:
         given = [f"{_MOUNTED}=1", sys.executable, "-m", "benchmarks.faults", *sys.argv[1:]]
         os.execvp("unshare", ["unshare", "--mount", "--map-root-user", "env", *given])
     torch.set_num_threads(1)
-    print(f"seed {options.seed}, {options.minutes:g} minutes; {describe()}\n", flush=True)
+    print(f"seed {options.seed}, {options.minutes:g} minutes; {machine.describe()}\n", flush=True)
     with tempfile.TemporaryDirectory() as name, _environment(options.checkpoint, Path(name)) as on:
         urls = [replica.url for replica in on.replicas]
         with ExitStack() as stack:
@@ -185,20 +183,22 @@ def _print(
     before: list[Size],
     after: list[Size],
 ) -> None:
-    print("| what | found |\n|---|--:|")
-    for fault, count in sorted(caused.items()):
-        print(f"| {fault} | {count} |")
-    for fault, reason in on.skipped.items():
-        print(f"| skipped: {fault} | {reason} |")
+    rows: dict[str, object] = dict(sorted(caused.items()))
+    rows |= {f"skipped: {fault}": reason for fault, reason in on.skipped.items()}
     for kind, count in found.asked.items():
         parts = [f"{n} x {what}" for (of, what), n in sorted(found.outcomes.items()) if of == kind]
-        print(f"| {kind}: {count} | {', '.join(parts)} |")
-    print(f"| sentences compared | {found.sentences:,} |")
-    print(f"| wrong answers | {found.wrong} |")
-    print(f"| largest difference, in tolerances | {found.worst:.3f} |")
-    print(f"| operations on tasks, in an order | {history.operations} |")
+        rows[f"{kind}: {count}"] = ", ".join(parts)
+    rows["sentences compared"] = f"{found.sentences:,}"
+    rows["wrong answers"] = found.wrong
+    rows["largest difference, in tolerances"] = f"{found.worst:.3f}"
+    rows["operations on tasks, in an order"] = history.operations
     for index, (first, last) in enumerate(zip(before, after, strict=True)):
-        print(f"| replica {index}, before | {first} |\n| replica {index}, after | {last} |")
+        rows[f"replica {index}, before and after, MB"] = ", ".join(
+            f"{name} {first[name]:.0f} {last[name]:.0f}" for name in first
+        )
+    print(
+        "\n".join([machine.head("what", "found"), *(machine.row(*each) for each in rows.items())])
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Clients of all kinds of requests, which compare every vector with one computed before."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -8,8 +8,6 @@ Other servers see a change within a second, so a GET may be as old as that: its 
 back. What its own server has answered before is never older: `after`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,29 +1,35 @@
-"""Hostile clients: requests that are malformed, huge or compressed, and attackers beside them."""
+"""Hostile clients: requests that are malformed, huge or compressed, and attackers beside them.
 
-from __future__ import annotations
+An attacker holds one connection and sends one thing, once or over and over.
+"""
 
 import contextlib
 import gzip
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
-from urllib.parse import urlsplit
 
 import orjson
 
-from benchmarks.faults.attackers import Attack, start_attacker
+from tests.support.raw_http import connected
 from tests.support.servers import Running
 
 BODY_BYTES = 1 << 20
 """The size of a body that is too large for a server with this limit."""
 
 _ATTACKERS = 4
+_MIB = 1 << 20
 
 
-def _head(length: int, *lines: str) -> bytes:
-    """Return the head of a POST /embed."""
-    fields = ["POST /embed HTTP/1.1", "host: elmo", f"content-length: {length}"]
+Attack = tuple[bytes, bytes]
+"""The bytes that an attacker sends at first, and those that it repeats."""
+
+
+def _head(length: int | None, *lines: str) -> bytes:
+    """Return the head of a POST /embed, without Content-Length where the length is None."""
+    fields = ["POST /embed HTTP/1.1", "host: elmo"]
+    if length is not None:
+        fields.append(f"content-length: {length}")
     if not any(line.startswith("content-type") for line in lines):
         fields.append("content-type: application/json")
     return "\r\n".join([*fields, *lines, "", ""]).encode()
@@ -51,13 +57,29 @@ BAD_REQUESTS = [
 ]
 
 
+_CHUNKED = "transfer-encoding: chunked"
+_GET = b"GET /health/live HTTP/1.1\r\nhost: elmo\r\n"
+_ACCEPT = b",".join(b"a/b%d;q=0.5" % index for index in range(4_500))
+
+ATTACKS: list[Attack] = [
+    # trailers of a chunked body without end
+    (_head(None, _CHUNKED) + b"2\r\n{}\r\n0\r\n", b"x: %s\r\n" % (b"a" * 10_000)),
+    # bodies without their last byte: small, large, and large in one chunk
+    (_head(20_001) + b" " * 20_000, b""),
+    (_head(8 * _MIB) + b" " * (8 * _MIB - 1), b""),
+    (_head(None, _CHUNKED) + b"%x\r\n" % (8 * _MIB) + b" " * (8 * _MIB - 1), b""),
+    # a blank line after a request, and 60 KB of Accept
+    (_GET + b"\r\n\r\n", b""),
+    (b"", _GET + b"accept: " + _ACCEPT + b"\r\n\r\n"),
+]
+
+
 def status_of(server: Running, request: bytes, seconds: float = 20) -> int:
     """Send bytes and return the status of the response; 400 if the connection is closed instead.
 
     Raises TimeoutError when neither happens.
     """
-    address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with connected(server) as connection:
         connection.settimeout(seconds)
         # The server may refuse it before all of it is sent.
         with contextlib.suppress(ConnectionError):
@@ -71,9 +93,20 @@ def status_of(server: Running, request: bytes, seconds: float = 20) -> int:
 
 @contextlib.contextmanager
 def attack(server: Running, kind: Attack, is_over: threading.Event) -> Iterator[None]:
-    """Let some attackers do one thing until the block is left."""
-    with ExitStack() as stack:
+    """Let some attackers do one thing, each in a thread, until the block is left."""
+    first, again = kind
+
+    def work(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # the server has closed the connection
+            connection.sendall(first)
+            while not is_over.wait(0 if again else None):
+                connection.sendall(again)
+                with contextlib.suppress(BlockingIOError):
+                    connection.recv(_MIB, socket.MSG_DONTWAIT)
+
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # the server may not listen
             for _ in range(_ATTACKERS):
-                start_attacker(stack, server, kind, is_over)
+                connection = stack.enter_context(connected(server))
+                threading.Thread(target=work, args=(connection,), daemon=True).start()
         yield

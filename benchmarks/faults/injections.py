@@ -1,7 +1,5 @@
 """The faults themselves: each begins, lasts as long as its event says, and is healed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ctypes
@@ -13,8 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.faults.attackers import ATTACKS
-from benchmarks.faults.hostile import BAD_REQUESTS, attack, status_of
+from benchmarks.faults.hostile import ATTACKS, BAD_REQUESTS, attack, status_of
 from benchmarks.faults.link import DIRECTIONS
 from benchmarks.faults.replicas import Replica
 from benchmarks.faults.schedule import Event

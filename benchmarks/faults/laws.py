@@ -1,13 +1,9 @@
 """The laws of a run: what must be true when the faults are over."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-import re
 import time
 from collections import Counter
-from dataclasses import dataclass
 
 from benchmarks.faults.clients import Outcomes
 from benchmarks.faults.injections import Environment
@@ -15,10 +11,15 @@ from benchmarks.faults.replicas import Replica
 from tests.support.processes import children, own_memory, shared_memory
 
 _QUIET_SECONDS = 120.0  # in which everything must be as before: a hung worker is found in some
-_GROWTH_MB = 64.0  # of a front; freed memory stays with the allocator
-_CHILD_MB = 48.0  # of a child over the largest one before
-_SHARED_MB = 320.0  # of which 256 MB are kept for reuse
-_MORE_DESCRIPTORS = 16  # channels of helpers that started meanwhile
+_MORE = {
+    "front": 64.0,  # MB: freed memory stays with the allocator
+    "shared": 320.0,  # MB, of which 256 are kept for reuse
+    "largest worker": 48.0,
+    "largest helper": 48.0,
+    "descriptors": 16.0,  # channels of helpers that started meanwhile
+}
+"""How much more than the largest replica before the faults one may hold after them."""
+
 _GAUGES = (
     "elmo_queue_sentences",
     "elmo_queue_tokens",
@@ -27,28 +28,8 @@ _GAUGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What the processes of a replica hold, memory in MB."""
-
-    front: float
-    shared: float
-    largest_worker: float
-    largest_helper: float
-    targets: Counter[str]
-    """What its descriptors are of."""
-
-    @property
-    def descriptors(self) -> int:
-        """The number of them."""
-        return self.targets.total()
-
-    def __str__(self) -> str:
-        return (
-            f"front {self.front:.0f} MB, shared {self.shared:.0f}, worker "
-            f"{self.largest_worker:.0f}, helper {self.largest_helper:.0f}; "
-            f"{self.descriptors} descriptors"
-        )
+Size = dict[str, float]
+"""What the processes of a replica hold: MB of memory, and the number of descriptors."""
 
 
 def measure(replica: Replica) -> Size:
@@ -56,13 +37,13 @@ def measure(replica: Replica) -> Size:
     server = replica.server
     assert server is not None
     there = children(server.pid)
-    return Size(
-        own_memory(server.pid),
-        shared_memory(server.pid),
-        max(map(own_memory, there["worker"]), default=0.0),
-        max(map(own_memory, there["json"]), default=0.0),
-        Counter(re.sub(r"\d+", "N", target) for target in server.descriptors()),
-    )
+    return {
+        "front": own_memory(server.pid),
+        "shared": shared_memory(server.pid),
+        "largest worker": max(map(own_memory, there["worker"]), default=0.0),
+        "largest helper": max(map(own_memory, there["json"]), default=0.0),
+        "descriptors": len(server.descriptors()),
+    }
 
 
 async def until_quiet(on: Environment, missing_only: bool = False) -> list[str]:
@@ -122,22 +103,13 @@ def broken(on: Environment, found: Outcomes, before: list[Size], after: list[Siz
 
 def _growth(before: list[Size], after: list[Size]) -> list[str]:
     """Compare with the largest of all replicas before: one that was restarted has no past."""
-    laws = []
-    for name, more in (
-        ("front", _GROWTH_MB),
-        ("shared", _SHARED_MB),
-        ("largest_worker", _CHILD_MB),
-        ("largest_helper", _CHILD_MB),
-        ("descriptors", _MORE_DESCRIPTORS),
-    ):
-        most = max(getattr(size, name) for size in before)
-        for index, size in enumerate(after):
-            if getattr(size, name) > most + more:
-                more_of = f" ({size.targets})" if name == "descriptors" else ""
-                laws.append(
-                    f"replica {index} grew: {name} {getattr(size, name):.0f}, {most:.0f}{more_of}"
-                )
-    return laws
+    most = {name: max(size[name] for size in before) for name in _MORE}
+    return [
+        f"replica {index} grew: {name} {size[name]:.0f}, {most[name]:.0f} before"
+        for index, size in enumerate(after)
+        for name, more in _MORE.items()
+        if size[name] > most[name] + more
+    ]
 
 
 def log_faults(log: str) -> list[str]:

@@ -1,7 +1,5 @@
 """The replicas under test: three servers on one task folder, each behind a link of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The schedule of a run: a pure function of its seed, its length and the number of replicas."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

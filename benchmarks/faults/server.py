@@ -5,8 +5,6 @@
 Settings come from the environment. The network is real; only its failures are simulated.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

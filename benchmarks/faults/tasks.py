@@ -1,7 +1,5 @@
 """Clients that change tasks through all replicas, and the history of what they were told."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

@@ -37,7 +37,7 @@ _LONG_BATCHES = 4
 
 # Bytes of the vectors of a window, which are held in memory, and of all layers of a batch: what the
 # longest sentence of a server needs. With half of each, proteins take an eighth longer
-# (`python -m benchmarks.proteins --allennlp`, original size).
+# (`benchmarks.proteins --allennlp` at commit 9512a53, original size).
 _WINDOW_BYTES = 512 * 1024**2
 _LAYER_BYTES = 512 * 1024**2
 

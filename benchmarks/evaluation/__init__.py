@@ -1,1 +1,0 @@
-"""Scores of the layers of a model on public evaluation sets."""
