@@ -99,6 +99,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(
         tmp_path_factory.mktemp("narrow"),
         model=SMALL,
+        host="0.0.0.0",
         max_body_bytes=1_000,
         max_request_sentences=3,
         max_sentence_tokens=4,

@@ -1,6 +1,7 @@
 """A task and its scalar mix as pydantic models: bodies of requests, responses and task files."""
 
 import json
+import math
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -33,9 +34,20 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+def _in_float32(value: float) -> float:
+    """Return a number; refuse one beyond float32 in fewer digits than pydantic, which writes 39."""
+    if MAX_FLOAT32 < abs(value) < math.inf:
+        raise PydanticCustomError(ALLOWED, "must be at most 3.4e38, the largest float32")
+    return value
+
+
 Fit = Annotated[dict[str, Any], AfterValidator(_as_json)]
 Number = Annotated[
-    FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(a_number)
+    FiniteFloat,
+    Strict(),
+    Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32),
+    BeforeValidator(_in_float32),
+    BeforeValidator(a_number),
 ]
 Gamma = Annotated[
     FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(a_number)

@@ -29,6 +29,8 @@ def start_tracer(environment: Mapping[str, str]) -> Tracer | None:
     if endpoint is None or is_disabled or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return None
     try:
+        if not endpoint.lower().startswith(("http://", "https://")):
+            raise ValueError(f"OTEL_EXPORTER_OTLP_ENDPOINT={endpoint!r}; expected http://HOST:4318")
         if protocol not in (None, _PROTOCOL):
             raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}; it can be {_PROTOCOL}")
         from elmo_serve.tracing.tracer import Tracer  # noqa: PLC0415 - an extra

@@ -68,6 +68,10 @@ def test_every_address_is_of_both_families(tmp_path: Path) -> None:
     assert "no API key" in server.log
 
 
+def test_a_server_with_keys_does_not_warn_on_every_interface(narrow: Running) -> None:
+    assert "on every interface" in narrow.log and "no API key" not in narrow.log
+
+
 def test_without_ipv6_every_address_is_one_of_ipv4(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -44,6 +44,11 @@ def test_traces_are_on_where_an_endpoint_is_named(name: str) -> None:
             "traces are off: OTEL_EXPORTER_OTLP_PROTOCOL='grpc'; it can be http/protobuf",
         ),
         (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"},
+            "traces are off: OTEL_EXPORTER_OTLP_ENDPOINT='collector:4318'; "
+            "expected http://HOST:4318",
+        ),
+        (
             {"OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
             "traces are off: max_queue_size must be a positive integer.",
         ),
