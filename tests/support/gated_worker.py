@@ -141,7 +141,7 @@ class ModelWorker(GatedWorker):
 
     def __init__(self, model: Path, **more: Any) -> None:
         super().__init__(loads=False)
-        values = (str(model), "cpu", "float32", 1, 64)
+        values = (str(model), "cpu", "float32", 1, 512)
         self._settings = RunnerSettings(*values, **more)
 
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:

@@ -105,7 +105,7 @@ def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
     else:
         warmed_up = warm_up(encoder, device, settings)
     centre = known.info.centre if known is not None else None
-    centre = centre or centre_of(encoder, warmed_up.tokens)
+    centre = centre or centre_of(encoder, max(warmed_up.tokens, _LEAST_TOKENS))
     return Runner(
         encoder,
         device,

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from elmo_model.inference import stability
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.tasks.evaluate import (
@@ -59,7 +60,10 @@ def test_the_token_layer_sees_no_context_and_misses_all() -> None:
         ({"senses": True}, {"senses of ordinary words"}),
     ],
 )
-def test_both_are_measured_unless_one_is_named(given: dict[str, bool], parts: set[str]) -> None:
+def test_both_are_measured_unless_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, bool], parts: set[str]
+) -> None:
+    monkeypatch.setattr(stability, "TOKENS", 9)
     steps = Steps()
     options = EvaluateOptions(str(SMALL), limit=1, **given)  # type: ignore[arg-type]
 

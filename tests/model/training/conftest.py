@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo_model.inference import stability
 from elmo_model.training.command import TrainOptions, train
 from tests.support.training_runs import options
 
 
-@pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
+@pytest.fixture(scope="package")
+def short_texts() -> Iterator[None]:
+    """Measure the stability on short texts: the usual ones take longer than these runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stability, "TOKENS", 9)
+        yield
+
+
+@pytest.fixture(scope="package")
+def whole(tmp_path_factory: pytest.TempPathFactory, short_texts: None) -> TrainOptions:
     """The options of a finished run. Its folder is never changed."""
     chosen = options(tmp_path_factory.mktemp("whole"), "run")
     with _one_thread():
@@ -23,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread(short_texts: None) -> Iterator[None]:
     """Train on one thread, as `whole` was: with more, sums have another order and other digits."""
     with _one_thread():
         yield

@@ -7,11 +7,13 @@ import io
 import json
 import math
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 from elmo_model.models import opening
 from elmo_model.training.perplexity import per_token
@@ -19,8 +21,10 @@ from elmo_serve.output import Output, Scores
 from tests.support import training_golden as golden
 from tests.support.command_line import elmo
 from tests.support.engines import until
-from tests.support.in_process import in_process
+from tests.support.in_process import InProcess, in_process
 from tests.support.language_models import write_bundle
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SENTENCES = [["the", "of", "unheard-of"], [], ["not", "", "the"]]
 WORDS = len(golden.vocabulary())
@@ -29,16 +33,17 @@ EXAMPLES = re.findall(r"\$ curl .*http://localhost:8000(/\S+) .*\n +-d '(.*)'", 
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return str(write_bundle(tmp_path / "bilm_tf"))
-
-
-async def test_the_mean_of_all_scores_is_the_perplexity(tmp_path: Path, model: str) -> None:
-    expected = per_token(golden.first_model(tmp_path), golden.vocabulary(), SENTENCES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def serving(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[InProcess]:
+    model = str(write_bundle(tmp_path_factory.mktemp("language") / "bilm_tf"))
     async with in_process(has_model=True, model=model) as serving:
-        response = await serving.client.post("/score", json={"sentences": SENTENCES})
-        info = (await serving.client.get("/info")).json()
+        yield serving
+
+
+async def test_the_mean_of_all_scores_is_the_perplexity(tmp_path: Path, serving: InProcess) -> None:
+    expected = per_token(golden.first_model(tmp_path), golden.vocabulary(), SENTENCES)
+    response = await serving.client.post("/score", json={"sentences": SENTENCES})
+    info = (await serving.client.get("/info")).json()
     body = response.raise_for_status().json()
     assert (body["unit"], body["vocabulary"], body["vocabulary_total"]) == ("bits", WORDS, WORDS)
     assert body["model"] == info["model"]
@@ -80,7 +85,8 @@ async def test_the_default_model_agrees_with_elmo_perplexity(tmp_path: Path) -> 
         assert np.mean(bits) == pytest.approx(math.log2(expected[name]), abs=1e-4)
 
 
-async def test_text_is_split_and_npz_has_three_rows_a_sentence(model: str) -> None:
+async def test_text_is_split_and_npz_has_three_rows_a_sentence(tmp_path: Path) -> None:
+    model = str(write_bundle(tmp_path / "bilm_tf"))
     body = {"text": ["the of it", "not"], "tokenizer": "whitespace"}
     async with in_process(has_model=True, model=model, softmax_words=10) as serving:
         found = (await serving.client.post("/score", json=body)).json()
@@ -105,18 +111,15 @@ async def test_text_is_split_and_npz_has_three_rows_a_sentence(model: str) -> No
     assert "application/json, application/x-npz" in refused.json()["detail"]
 
 
-async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> None:
-    async with in_process(has_model=True, model=model) as serving:
-        scores = (await serving.client.post("/score", json={"sentences": SENTENCES})).json()
-        found: dict[str, Any] = {}
-        for direction in ("forward", "backward", "both"):
-            asked = {"sentences": SENTENCES, "positions": [[1, 0], [], [2]], "k": 1000}
-            response = await serving.client.post(
-                "/substitutes", json={**asked, "direction": direction}
-            )
-            found[direction] = response.raise_for_status().json()
-        few = {"text": ["the of it"], "tokenizer": "whitespace", "positions": [[1]]}
-        default = (await serving.client.post("/substitutes", json=few)).json()
+async def test_substitutes_have_the_probabilities_of_the_scores(serving: InProcess) -> None:
+    scores = (await serving.client.post("/score", json={"sentences": SENTENCES})).json()
+    found: dict[str, Any] = {}
+    for direction in ("forward", "backward", "both"):
+        asked = {"sentences": SENTENCES, "positions": [[1, 0], [], [2]], "k": 1000}
+        response = await serving.client.post("/substitutes", json={**asked, "direction": direction})
+        found[direction] = response.raise_for_status().json()
+    few = {"text": ["the of it"], "tokenizer": "whitespace", "positions": [[1]]}
+    default = (await serving.client.post("/substitutes", json=few)).json()
     for direction, body in found.items():
         assert (body["direction"], body["vocabulary"]) == (direction, WORDS)
         lists = body["substitutes"]
@@ -135,7 +138,7 @@ async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> N
     assert len(default["substitutes"][0][0]) == 10
 
 
-async def test_wrong_places_are_refused(model: str) -> None:
+async def test_wrong_places_are_refused(serving: InProcess) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"positions": [[0]]}, "/positions"),
         ({"positions": [[3], [], []]}, "/positions/0/0"),
@@ -144,29 +147,25 @@ async def test_wrong_places_are_refused(model: str) -> None:
         ({"positions": [[], [], []], "k": 1001}, "/k"),
         ({"positions": [list(range(101)), [], []]}, "/positions/0"),
     ]
-    async with in_process(has_model=True, model=model) as serving:
-        for body, place in refused:
-            asked = {"sentences": SENTENCES, **body}
-            response = await serving.client.post("/substitutes", json=asked)
-            assert response.status_code == 422, response.text
-            assert [fault["pointer"] for fault in response.json()["errors"]] == [place]
+    for body, place in refused:
+        asked = {"sentences": SENTENCES, **body}
+        response = await serving.client.post("/substitutes", json=asked)
+        assert response.status_code == 422, response.text
+        assert [fault["pointer"] for fault in response.json()["errors"]] == [place]
 
 
-async def test_vectors_and_scores_share_a_batch_and_change_nothing(model: str) -> None:
-    async with in_process(has_model=True, model=model) as serving:
-        body = {"sentences": SENTENCES}
-        alone = [
-            (await serving.client.post(path, json=body)).json() for path in ("/embed", "/score")
-        ]
-        serving.worker.close()
-        first = asyncio.ensure_future(serving.client.post("/embed", json={"sentences": [["a"]]}))
-        await until(lambda: bool(serving.worker.queue))
-        asked = [serving.client.post(path, json=body) for path in ("/embed", "/score")]
-        both = asyncio.gather(first, *asked)
-        (queue,) = serving.server.engine.queues.values()
-        await until(lambda: queue.sentences == 2 * len(SENTENCES))
-        serving.worker.open()
-        together = [response.json() for response in (await both)[1:]]
-        kinds = {type(output) for output in serving.worker.batches[-1].outputs}
+async def test_vectors_and_scores_share_a_batch_and_change_nothing(serving: InProcess) -> None:
+    body = {"sentences": SENTENCES}
+    alone = [(await serving.client.post(path, json=body)).json() for path in ("/embed", "/score")]
+    serving.worker.close()
+    first = asyncio.ensure_future(serving.client.post("/embed", json={"sentences": [["a"]]}))
+    await until(lambda: bool(serving.worker.queue))
+    asked = [serving.client.post(path, json=body) for path in ("/embed", "/score")]
+    both = asyncio.gather(first, *asked)
+    (queue,) = serving.server.engine.queues.values()
+    await until(lambda: queue.sentences == 2 * len(SENTENCES))
+    serving.worker.open()
+    together = [response.json() for response in (await both)[1:]]
+    kinds = {type(output) for output in serving.worker.batches[-1].outputs}
     assert together == alone
     assert kinds == {Output, Scores}
