@@ -47,9 +47,6 @@ class Peer(Protocol):
     def seconds(self, batches: Sequence[list[Sentence]]) -> float:
         """Return the time that some batches take."""
 
-    def close(self) -> None:
-        """End its process, if it has one."""
-
 
 _MATRICES, _WIDE, _NARROW, _ROWS = 6, 16_384, 512, 128  # six of 32 MB: more than caches hold
 
@@ -143,8 +140,6 @@ def main() -> int:
     options = parser.parse_args()
     if options.allennlp is None and None in (options.bilm_tf, options.bilm_tf_python):
         parser.error("--allennlp, or --bilm-tf and --bilm-tf-python, are required")
-    if options.threads:
-        torch.set_num_threads(options.threads)
     text = inputs.read(options.text)
     with inputs.checkpoint(options.checkpoint) as path:
         print(f"{path.name}, {options.rounds} rounds; {machine.describe()}")
@@ -165,8 +160,6 @@ def main() -> int:
             worst = furthest(network, peer, sample(8))
             print(f"largest difference to {name}, {precision}: {worst:.2g}")
     _print_table(peers, networks, sample, options)
-    for peer in peers.values():
-        peer.close()
     return 0
 
 

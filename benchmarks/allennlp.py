@@ -73,9 +73,6 @@ class AllenNLP:
             self.embed(batch)
         return time.perf_counter() - start
 
-    def close(self) -> None:
-        """End nothing: it runs in this process."""
-
     def _forget(self) -> None:
         """Start from a state of zeros again, which AllenNLP otherwise carries along."""
         self._bilm._elmo_lstm.reset_states()

@@ -17,7 +17,10 @@ Sentences = Sequence[Sequence[str]]
 
 
 class BilmTf:
-    """Tokenised sentences to all layers by bilm-tf, timed in the process that computes them."""
+    """Tokenised sentences to all layers by bilm-tf, timed in the process that computes them.
+
+    The process ends with this one, when its standard input does.
+    """
 
     def __init__(self, source: Path, interpreter: Path, options: Path, weights: Path) -> None:
         """Start TensorFlow. `source` is a clone of github.com/allenai/bilm-tf."""
@@ -34,10 +37,6 @@ class BilmTf:
         """Return the layers of each sentence, (L + 1, longest, 2P), from a state of zeros."""
         found: list[list[Any]] = self._ask({"embed": sentences})
         return found
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
 
     def _ask(self, question: dict[str, Any]) -> Any:
         assert self._process.stdin and self._process.stdout

@@ -43,6 +43,7 @@ _ACCEPT = "application/vnd.safetensors"
 _LONGEST_SECONDS = 600.0  # timeout of requests that must not be late
 _PAUSES = (0.01, 0.05)  # seconds between short requests, least and most
 _DISTINCT = 500  # requests of a kind
+_SENTENCES = 2_000  # that they are made of
 _MOST_CLIENTS = 256
 _MOST_CONNECTIONS = 100_000  # the open loop waits for none of them
 _GROWS = 1.03  # more clients are a new peak when they have that much more throughput
@@ -247,10 +248,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="of each phase")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--deadline", type=float, default=5.0, help="of a page, in seconds")
-    parser.add_argument("--sentences", type=int, default=2_000, help="distinct ones")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    made = sentences(options.text, options.sentences, random.Random(4))
+    made = sentences(options.text, _SENTENCES, random.Random(4))
     answers = Answers(options.checkpoint, made)
     requests = Requests(answers, random.Random(5))
     print(f"{Path(options.checkpoint).name}; {machine.describe()}\n")

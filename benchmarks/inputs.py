@@ -48,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser, *, tokens: int, rounds: int) 
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--tokens", type=int, default=tokens, help="least number to time at once")
     parser.add_argument("--rounds", type=int, default=rounds, help="the table has their median")
-    parser.add_argument("--threads", type=int, help="torch's; default: its own choice")
 
 
 @contextmanager

@@ -123,8 +123,6 @@ def main() -> int:
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     text = inputs.read(options.text)
     samples = [inputs.batches(text, rows, options.tokens) for rows in options.rows]
     with inputs.checkpoint(options.checkpoint) as path:

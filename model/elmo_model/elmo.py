@@ -261,19 +261,15 @@ class _CharacterIds:
         return self.words(alphabet.encode([boundary], self.max_characters))[0]
 
 
-def _network(options_file: str | Path | None, weight_file: str | Path | None) -> ElmoNetwork:
+def _network(options: str | Path | None, weights: str | Path | None) -> ElmoNetwork:
     """Load a network and give it the alphabet of character ids."""
-    if options_file is None:
+    if options is None:
         raise ValueError("options_file is None, expected the files or the name of a model")
-    if weight_file is None:
-        network = open_model(options_file)
-    else:
-        network = load_pair(options_file, weight_file)
+    network = open_model(options) if weights is None else load_pair(options, weights)
     if not isinstance(network.alphabet, Utf8Alphabet) or network.config.words:
-        raise ValueError(f"{options_file}: is a model without AllenNLP's characters")
-    network.alphabet = network.token_embedder.alphabet = _CharacterIds(
-        network.alphabet.max_characters
-    )
+        raise ValueError(f"{options}: is a model without AllenNLP's characters")
+    alphabet = _CharacterIds(network.alphabet.max_characters)
+    network.alphabet = network.token_embedder.alphabet = alphabet
     return network
 
 

@@ -1,8 +1,5 @@
 """The base of all errors meant for a user."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 SHOWN_CHARACTERS: Final = 64
@@ -10,18 +7,13 @@ SHOWN_CHARACTERS: Final = 64
 
 
 class ElmoError(ValueError):
-    """A fault of the user's input. The message is one line: the value found and what is allowed.
+    """A fault of the user's input. The message is a line: the value found and what is allowed.
 
-    The command line prints it and ends with `exit_code`: 1 for input that does not fit, 2 for a
+    Settings have a line for each fault. The command line prints it and ends with `exit_code`: 1 for input that does not fit, 2 for a
     wrong command line or setting.
     """
 
     exit_code: ClassVar[int] = 1
-
-    @property
-    def lines(self) -> Sequence[str]:
-        """The message, a line for each fault; most errors have one."""
-        return (str(self),)
 
 
 class OptionError(ElmoError):

@@ -67,7 +67,7 @@ class Commands(click.Group):
         except BrokenPipeError:
             raise  # click ends the command in silence, as for `elmo models | head -1`
         except ElmoError as error:
-            *others, last = error.lines
+            *others, last = str(error).splitlines() or [""]
             for line in others:
                 tell(line)
             fail(last, code=error.exit_code)

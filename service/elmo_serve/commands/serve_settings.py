@@ -61,9 +61,8 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     called = {name: option(name) if name in given else variable(name) for name in values}
     empty = [name for name in given if not (values.get(name, "value") or "").strip()]
     if empty:
-        raise SettingsError(
-            *(f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
-        )
+        lines = (f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
+        raise SettingsError("\n".join(lines))
     settings = from_strings(values, called)
     for name in ("tasks", "cache"):
         if (folder := getattr(settings, name)) is not None:

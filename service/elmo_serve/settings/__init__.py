@@ -1,6 +1,5 @@
 """The settings of `elmo serve`: one frozen object, made once at the start."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -282,16 +281,7 @@ class Settings(BaseModel):
 
 
 class SettingsError(OptionError):
-    """Settings are wrong. `refusals` has one line each: variable, value and what is allowed."""
-
-    def __init__(self, *refusals: str) -> None:
-        super().__init__("; ".join(refusals))
-        self.refusals: Sequence[str] = refusals
-
-    @property
-    def lines(self) -> Sequence[str]:
-        """The refusals."""
-        return self.refusals
+    """Settings are wrong. The message has a line for each: variable, value and what is allowed."""
 
 
 def variable(name: str) -> str:

@@ -45,7 +45,7 @@ def from_strings(
             refusal = _refusal(name, called.get(name, variable(name)), given[name], fault)
             refusals.setdefault(name, refusal)
     if refusals:
-        raise SettingsError(*refusals.values())
+        raise SettingsError("\n".join(refusals.values()))
     return settings
 
 

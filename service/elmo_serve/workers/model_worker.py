@@ -132,11 +132,7 @@ class Runner:
 
     def _control(self, parent: Parent) -> Control:
         """Return the control of a batch that stops for messages, and for those to be sent."""
-
-        def stop() -> bool:
-            return parent.has_message() or self._has_copied()
-
-        return Control(stop)
+        return Control(lambda: parent.has_message() or self._has_copied())
 
     def _has_copied(self) -> bool:
         return bool(self._transfers) and self._transfers[0].not_finite.done()

@@ -191,7 +191,6 @@ def test_every_wrong_value_is_refused_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         from_strings({"port": "x", "prot": "1", "log_format": "xml", "model": "english"})
 
-    assert len(caught.value.refusals) == 3
-    for refusal, name in zip(caught.value.refusals, ("prot", "PORT", "FORMAT"), strict=True):
-        assert name in refusal
-        assert "\n" not in refusal
+    lines = str(caught.value).splitlines()
+    for line, name in zip(lines, ("prot", "PORT", "FORMAT"), strict=True):
+        assert name in line

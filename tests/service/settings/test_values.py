@@ -59,7 +59,7 @@ def test_model_and_models_exclude_each_other() -> None:
     with pytest.raises(SettingsError) as caught:
         from_strings({"model": "english", "models": "small"}, {"model": "--model"})
 
-    assert caught.value.refusals == ("--model and ELMO_MODELS are both set: set one of them",)
+    assert str(caught.value) == "--model and ELMO_MODELS are both set: set one of them"
 
 
 def test_a_precision_is_common_or_for_one_model() -> None:
