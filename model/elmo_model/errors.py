@@ -9,8 +9,8 @@ SHOWN_CHARACTERS: Final = 64
 class ElmoError(ValueError):
     """A fault of the user's input. The message is a line: the value found and what is allowed.
 
-    Settings have a line for each fault. The command line prints it and ends with `exit_code`: 1 for input that does not fit, 2 for a
-    wrong command line or setting.
+    Settings have a line for each fault. The command line prints it and ends with `exit_code`: 1 for
+    input that does not fit, 2 for a wrong command line or setting.
     """
 
     exit_code: ClassVar[int] = 1
