@@ -22,6 +22,7 @@ from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettin
 from elmo_serve.workers.pool import WorkerSlot
 from tests.support.engines import until
 from tests.support.gated_worker import GatedWorker
+from tests.support.in_process import helpers_here
 from tests.support.servers import SMALL
 from tests.support.virtual_time import in_virtual_time
 
@@ -74,6 +75,7 @@ async def serving(
     machine = Machine(faults if faults is not None else {})
     given = Settings.model_validate({"model": str(SMALL), **settings})
     server = assemble(given, machine.make, hardware=hardware)
+    server.helpers = helpers_here()  # in virtual time a process would be left behind
     app = create_app(server)
     transport = httpx.ASGITransport(app)
     async with (

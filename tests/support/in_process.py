@@ -54,6 +54,11 @@ class HelpersHere(HelperPool):
         return asyncio.ensure_future(result())
 
 
+def helpers_here() -> Helpers:
+    """Return helpers that start no processes."""
+    return Helpers.of(Arena(), Metrics(), 1, HelpersHere)
+
+
 @dataclass(frozen=True, slots=True)
 class InProcess:
     """A server that is ready, its application, its only worker and a client."""
@@ -133,8 +138,7 @@ async def in_process(
         hardware=Hardware(0),
         environment=environment,
     )
-    arena, metrics = Arena(), Metrics()
-    server.helpers = Helpers.of(arena, metrics, 1, HelpersHere)
+    server.helpers = helpers_here()
     app = create_app(server)
     with folder:
         async with (

@@ -49,7 +49,8 @@ class Channel:
         """Take over one end of a socket pair, and send the messages that wait."""
         end.setblocking(False)
         self._end = end
-        self._loop.add_reader(end, self._read)
+        if not self._is_closing:  # a reader would keep the end open
+            self._loop.add_reader(end, self._read)
         self._flush()
 
     def send(self, message: object) -> None:

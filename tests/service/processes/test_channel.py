@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Channel, Parent
@@ -100,15 +102,25 @@ async def test_the_child_reads_an_end_of_file_after_the_last_message() -> None:
     await pair.close()
 
 
-async def test_a_channel_that_is_closed_before_it_is_open_closes_at_once() -> None:
-    pair = Pair()
-    pair.channel.close()
-    pair.open()
-    await pair.channel.closed.wait()
+@pytest.mark.parametrize("make_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+def test_a_channel_that_is_closed_before_it_is_open_closes_at_once(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """A reader that stays would keep the end open, or take the place of the next one."""
 
-    with pytest.raises(EOFError):
-        pair.child.receive()
-    pair.child_end.close()
+    async def opened_late() -> bool:
+        pair = Pair()
+        pair.channel.close()
+        descriptor = pair.end.fileno()
+        pair.open()
+        await pair.channel.closed.wait()
+        with pair.child_end, pytest.raises(EOFError):
+            pair.child_end.settimeout(_LOST_SECONDS)
+            pair.child.receive()
+        return asyncio.get_running_loop().remove_reader(descriptor)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert not runner.run(opened_late())
 
 
 async def test_a_fault_in_the_handler_closes_the_channel_and_is_kept() -> None:
