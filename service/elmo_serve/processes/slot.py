@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol
 
-from elmo_serve.processes.batch_budget import BatchBudget
-from elmo_serve.processes.watchdog import (
-    EVENT_LOOP_CLOCK,
-    Clock,
-    LatencyEstimate,
-    Timeouts,
-    Timer,
-    Watchdog,
-)
+from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts, Timer
+from elmo_serve.processes.workload import TaskT, Workload
 
 _log = logging.getLogger("elmo_serve.processes")
 
@@ -46,8 +38,6 @@ value is a longer outage, a smaller one starts the next child on a device that i
 """
 
 State = Literal["loading", "ready", "down"]
-
-TaskT = TypeVar("TaskT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +118,12 @@ class SlotSpec:
     given_up_delay: float = LONGEST_DELAY
 
 
-@dataclass(slots=True, eq=False)
-class _Assigned(Generic[TaskT]):
-    """A task of a slot; `seconds` are those that it ran before it was interrupted."""
-
-    task: TaskT
-    size: int
-    steps: int
-    is_urgent: bool
-    seconds: float = 0.0
-
-
-class Slot(Generic[TaskT]):
+class Slot(Workload[TaskT]):
     """A place for one child at a time, and the tasks that were given to it.
 
-    The child works on one task at a time, in the order of `assign`; an urgent one interrupts the
-    one that runs. It is killed when a task, or its start, takes too long, and replaced whenever it
-    ends. The tasks of a killed child are kept until it has ended: it may still write to the shared
-    memory that they hold.
+    The child is killed when a task, or its start, takes too long, and replaced whenever it ends.
+    The tasks of a killed child are kept until it has ended: it may still write to the shared memory
+    that they hold.
     """
 
     def __init__(
@@ -154,24 +132,18 @@ class Slot(Generic[TaskT]):
         listener: SlotListener[TaskT],
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
+        super().__init__(
+            spec.timeouts, spec.minimum_size, spec.largest_size, self._kill_hung, clock
+        )
         self.state: State = "loading"
         self.reason = spec.loading  # why it is not ready
         self.failed_starts = 0  # in a row
         self.start_failure = ""  # why the last start failed
-        self.seconds = 0.0  # of the last task, its way to the child and back included
         self.labels = spec.labels
         self.child = spec.make(None)
         self._spec = spec
         self._listener = listener
-        self._clock = clock
         self._report: Any = None  # with which a child was ready
-        self._budget = BatchBudget(spec.largest_size)
-        self.full_pace = 0.0  # seconds a unit of the last task that was about full; 0 if unknown
-        self._tasks: deque[_Assigned[TaskT]] = deque()
-        self._watchdog = Watchdog(self._kill_hung, clock)
-        self._latency = LatencyEstimate(spec.timeouts, spec.minimum_size)
-        self._began = 0.0  # when the first of the tasks began to run, or to run again
-        self._pause = 0.0  # seconds of the last interruption of it
         self._ready_since = 0.0
         self._losses = 0  # in a row
         self._unreaped: dict[Child, Sequence[TaskT]] = {}  # tasks of killed children
@@ -187,31 +159,6 @@ class Slot(Generic[TaskT]):
     def has_given_up(self) -> bool:
         """Tell whether many starts in a row have failed."""
         return self.failed_starts >= MAX_FAILED_STARTS
-
-    @property
-    def budget(self) -> int:
-        """The largest size that a task may have; 0 where there is no limit."""
-        return self._budget.size
-
-    @property
-    def task_count(self) -> int:
-        """Tasks that run or wait at the child."""
-        return len(self._tasks)
-
-    @property
-    def running(self) -> TaskT | None:
-        """The task that runs, if there is one."""
-        return self._tasks[0].task if self._tasks else None
-
-    @property
-    def tasks(self) -> Sequence[TaskT]:
-        """The tasks that run or wait at the child."""
-        return [each.task for each in self._tasks]
-
-    @property
-    def interruptible_in(self) -> float:
-        """Return the seconds until the task that runs has run as long as its last interruption."""
-        return max(0.0, self._began + self._pause - self._clock.now())
 
     def start(self, report: Any = None) -> None:
         """Start the child; `report` is the one with which another child of the pool was ready."""
@@ -242,11 +189,7 @@ class Slot(Generic[TaskT]):
         self._report = report
         self._ready_since = self._clock.now()
         self._watchdog.cancel()
-        if size:
-            self._budget.limit(size)
-        self.full_pace = self.full_pace or seconds_per_unit
-        if seconds_per_unit:
-            self._latency.calibrate(seconds_per_unit, seconds_per_step)
+        self._calibrate(seconds_per_unit, seconds_per_step, size)
 
     def retry_rarely(self) -> None:
         """Count as given up: from now on `given_up_delay` lies before each start."""
@@ -257,58 +200,6 @@ class Slot(Generic[TaskT]):
     def mark_failed(self, reason: str) -> None:
         """Note why the child cannot start. It ends by itself."""
         self.reason = reason
-
-    def assign(self, task: TaskT, size: int, steps: int = 0, *, is_urgent: bool = False) -> None:
-        """Note that the child was given a task of so many units and steps.
-
-        An urgent one interrupts the task that runs.
-        """
-        now, added = self._clock.now(), _Assigned(task, size, steps, is_urgent)
-        if is_urgent and self._tasks:
-            self._tasks[0].seconds += now - self._began
-            self._tasks.appendleft(added)
-        else:
-            self._tasks.append(added)
-        if self._tasks[0] is added:
-            self._began, self._pause = now, 0.0
-            self.restart_timeout()
-
-    def finish(self, task: TaskT | None = None) -> TaskT:
-        """Note that the first task, or `task`, is done, and return it.
-
-        A task may be done before the child has read of the one that was to interrupt it.
-        """
-        done = next(each for each in self._tasks if task is None or each.task is task)
-        now, self.seconds = self._clock.now(), done.seconds
-        if done is self._tasks[0]:
-            self.seconds += now - self._began
-            self._began, self._pause = now, self.seconds if done.is_urgent else 0.0
-        self._tasks.remove(done)
-        if 2 * done.size >= max(1, self.budget):
-            self.full_pace = self.seconds / done.size
-        self._latency.learn(done.size, self.seconds)
-        self.restart_timeout()
-        return done.task
-
-    def adjust_budget(self, size: int, *, was_memory_short: bool) -> bool:
-        """Learn the budget from a task of this size; return whether the budget has changed."""
-        before = self.budget
-        if was_memory_short:
-            self._budget.shrink(size)
-        else:
-            self._budget.grow(size)
-        return self.budget != before
-
-    def restart_timeout(self) -> None:
-        """Give the task that runs its full time from now on."""
-        if self._tasks:
-            self._watchdog.wait(self._latency.timeout(self._tasks[0].size, self._tasks[0].steps))
-        else:
-            self._watchdog.cancel()
-
-    def shorten_timeout(self) -> None:
-        """Give the task that runs the shortest timeout of a task from now on."""
-        self._watchdog.wait(self._spec.timeouts.batch)
 
     def kill(self) -> None:
         """End the child now, without a replacement."""

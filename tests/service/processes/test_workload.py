@@ -1,6 +1,6 @@
 """The budget of a task: halved after a lack of memory, and grown again after a probation."""
 
-from elmo_serve.processes.batch_budget import BatchBudget
+from elmo_serve.processes.workload import BatchBudget
 
 
 def test_half_of_a_failed_batch_is_allowed() -> None:
