@@ -168,6 +168,7 @@ class _Handler(logging.Handler):
                 self._told = dropped
                 self.failed += not _write(self.descriptor, self.format(_record(message)))
             self._lines.task_done()
+        self._lines.task_done()  # else a second `close` would wait in vain
 
 
 def _write(descriptor: int, text: str) -> bool:

@@ -60,6 +60,19 @@ def test_the_end_waits_for_a_reader_for_a_bounded_time(ending: str) -> None:
         subprocess.run([sys.executable, "-c", program], stderr=stderr, check=True, timeout=120)
 
 
+def test_a_second_end_waits_for_no_line() -> None:
+    """A child process ends its log itself, and the interpreter again: each took a second."""
+    program = """
+import logging
+from elmo_serve import logs
+logs._FLUSH_SECONDS = None  # a wait has no end
+logs.configure("info", "text")
+logging.getLogger("a").info("on")
+logging.shutdown()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 @contextmanager
 def unread(folder: Path) -> Iterator[tuple[Running, int]]:
     """Run a server whose log is a small pipe; yield it and the descriptor to read from."""
