@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -14,8 +14,6 @@ Mix = Mapping[str, Any] | Sequence[float]
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
 WordVectors = Literal["append"]
-
-LAYER_NAMES: Final = get_args(LayerName)
 
 _ITEM_BYTES = {"float32": 4, "float16": 2}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from elmo_model.errors import OptionError, shown
 from elmo_model.tasks.examples import Examples, FitError, Kind, Side
-from elmo_model.text import conll, conllu
+from elmo_model.text import conll
 from elmo_model.text.files import lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
@@ -192,9 +192,9 @@ def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]
         raise FitError(f"{path}: --label is {found} one of {expected}")
     column = _CONLLU_COLUMNS[label]
     try:
-        for words in conllu.read(lines_of(path)):
-            yield [word[conllu.FORM] for word in words], [word[column] for word in words]
-    except conllu.ConlluError as error:
+        for words in conll.read_conllu(lines_of(path)):
+            yield [word[conll.FORM] for word in words], [word[column] for word in words]
+    except conll.ConllError as error:
         raise FitError(f"{path}: {error}") from error
 
 

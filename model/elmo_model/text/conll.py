@@ -1,4 +1,4 @@
-"""Columns of tokens and labels: a token a line, a blank line after each sentence (CoNLL-2003)."""
+"""Columns of CoNLL-2003 and of CoNLL-U: a token a line, a blank line after each sentence."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -9,8 +9,15 @@ _DOCUMENT: Final = ("-DOCSTART-", "#begin document", "#end document")
 """Lines that mark documents: of CoNLL-2003, and of CoNLL-2012."""
 
 
+FORM: Final = 1
+"""Column of the form of a word in CoNLL-U, counted from 0."""
+
+CONLLU_COLUMNS: Final = 10
+"""Columns of CoNLL-U. Some tools write the first two alone."""
+
+
 class ConllError(ElmoError):
-    """A line that lacks a column; the message has its number, counted from 1."""
+    """A line that is no token; the message has its number, counted from 1."""
 
 
 def read(lines: Iterable[str], columns: Sequence[int]) -> Iterator[list[list[str]]]:
@@ -37,4 +44,39 @@ def read(lines: Iterable[str], columns: Sequence[int]) -> Iterator[list[list[str
                 )
             words.append([fields[column] for column in columns])
     if words:
+        yield words
+
+
+def read_conllu(lines: Iterable[str], columns: int = CONLLU_COLUMNS) -> Iterator[list[list[str]]]:
+    """Yield each sentence of CoNLL-U as a list of words, each of at least `columns` columns.
+
+    Comments, ranges of words such as `1-2` and empty nodes such as `1.1` are left out. A sentence
+    of nothing else has no words. Raises ConllError for a line with too few columns or no form, and
+    for a word whose number is not the next one, as where a blank line is missing.
+    """
+    words: list[list[str]] = []
+    is_inside = False
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            if is_inside:
+                yield words
+            words, is_inside = [], False
+        elif not text.startswith("#"):
+            word = text.split("\t")
+            if len(word) < columns or not word[FORM]:
+                every = f"{columns} columns with TABs between, the form in the second"
+                expected = "an id, a TAB and a form" if columns == 2 else every
+                count = f"{len(word)} of {columns} columns"
+                fault = count if len(word) < columns else "without a form"
+                raise ConllError(f"line {number} is {shown(text)}, {fault}, expected {expected}")
+            is_inside = True
+            if "-" not in word[0] and "." not in word[0]:
+                words.append(word)
+                if word[0] != str(len(words)):
+                    raise ConllError(
+                        f"line {number} has the id {shown(word[0])}, expected {len(words)}: words "
+                        "are numbered from 1 in each sentence, which a blank line ends"
+                    )
+    if is_inside:
         yield words

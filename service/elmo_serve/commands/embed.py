@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import click
 
-from elmo_serve.commands.foreign_options import foreign_option
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     api_key_option,
     device_option,
+    foreign_option,
     is_given,
     model_of_server,
     model_option,

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import orjson
 
 from elmo_model.errors import ElmoError, counted, shown
-from elmo_model.text import conll, conllu, fasta
+from elmo_model.text import conll, fasta
 from elmo_model.text.files import COMPRESSIONS
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
@@ -62,8 +62,8 @@ def _conllu(lines: Iterable[str]) -> Iterator[Sentence]:
 
     Two columns, id and form, are enough.
     """
-    for words in conllu.read(lines, columns=2):
-        tokens = [word[conllu.FORM] for word in words]
+    for words in conll.read_conllu(lines, columns=2):
+        tokens = [word[conll.FORM] for word in words]
         yield Sentence(" ".join(tokens), tokens)
 
 

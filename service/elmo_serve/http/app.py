@@ -31,10 +31,9 @@ from elmo_serve.http.middleware.request_checks import (
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes import (
     embed,
-    health,
     info,
     language,
-    metrics,
+    monitoring,
     neighbours,
     openai,
     page,
@@ -73,8 +72,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         neighbours,
         openai,
         info,
-        health,
-        metrics,
+        monitoring,
         page,
     )
     routers = [openai.embeddings_router, *(module.router for module in modules)]

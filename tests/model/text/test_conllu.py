@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_model.text.conllu import FORM, ConlluError, read
+from elmo_model.text.conll import FORM, ConllError, read_conllu
 
 TEXT = """\
 # text = Vámonos al mar
@@ -24,7 +24,7 @@ TEXT = """\
 def test_sentences_are_lists_of_words(end: str, tail: str) -> None:
     lines = (TEXT + tail).replace("\n", end).splitlines(keepends=True)
 
-    sentences = list(read(lines))
+    sentences = list(read_conllu(lines))
 
     assert [[word[FORM] for word in words] for words in sentences] == [
         ["Vamos", "nos"],
@@ -35,7 +35,7 @@ def test_sentences_are_lists_of_words(end: str, tail: str) -> None:
 
 
 def test_two_columns_are_enough_if_asked_for() -> None:
-    assert list(read(["1\ta\n", "2\tb\n"], columns=2)) == [[["1", "a"], ["2", "b"]]]
+    assert list(read_conllu(["1\ta\n", "2\tb\n"], columns=2)) == [[["1", "a"], ["2", "b"]]]
 
 
 @pytest.mark.parametrize(
@@ -44,17 +44,17 @@ def test_two_columns_are_enough_if_asked_for() -> None:
 def test_a_line_that_is_no_word_is_named(line: str, columns: int) -> None:
     expected = "an id, a TAB and a form" if columns == 2 else "10 columns with TABs between"
     with pytest.raises(
-        ConlluError, match=rf"^line 2 is .*( of {columns} columns|out a form), expected {expected}"
+        ConllError, match=rf"^line 2 is .*( of {columns} columns|out a form), expected {expected}"
     ):
-        list(read(["# comment\n", line + "\n"], columns))
+        list(read_conllu(["# comment\n", line + "\n"], columns))
 
 
 @pytest.mark.parametrize("line", ["1\tb", "3\tb", "x\tb", "\tb"])
 def test_a_missing_blank_line_is_named(line: str) -> None:
-    with pytest.raises(ConlluError, match=r"^line 2 has the id '.?', expected 2: words are numb"):
-        list(read(["1\ta\n", line], columns=2))
+    with pytest.raises(ConllError, match=r"^line 2 has the id '.?', expected 2: words are numb"):
+        list(read_conllu(["1\ta\n", line], columns=2))
 
 
 def test_nothing_holds_no_sentence() -> None:
-    assert list(read([])) == []
-    assert list(read(["\n", "# comment\n", "\n"])) == []
+    assert list(read_conllu([])) == []
+    assert list(read_conllu(["\n", "# comment\n", "\n"])) == []

@@ -1,16 +1,23 @@
-"""Probes: liveness and readiness, the latter also under the paths that other servers have."""
+"""What monitoring asks for: liveness, readiness, also under the path of other servers, metrics."""
 
+import asyncio
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from starlette.responses import Response
 
 from elmo_serve.errors import Unavailable
+from elmo_serve.http import headers
 from elmo_serve.http.error_responses import documented
 from elmo_serve.http.routes.common import TheServer
 from elmo_serve.http.schemas.server import Health, ModelStatus
 from elmo_serve.http.state import Server
 
 router = APIRouter(tags=["Server"])
+
+_TEXT, _OPENMETRICS = "text/plain", "application/openmetrics-text"
 
 _PROBE: Final[dict[str, Any]] = {
     "responses": documented((Unavailable,)),
@@ -39,6 +46,37 @@ async def ready(server: TheServer) -> Health:
 async def health(server: TheServer) -> Health:
     """As `/health/ready`: load balancers and clients of other servers ask for this path."""
     return _ready(server)
+
+
+@router.get(
+    "/metrics",
+    operation_id="getMetrics",
+    summary="Metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Prometheus text, or OpenMetrics when it is asked for.",
+            "content": {
+                media_type: {"schema": {"type": "string"}} for media_type in (_TEXT, _OPENMETRICS)
+            },
+        }
+    },
+)
+async def metrics(request: Request, server: TheServer) -> Response:
+    """Return every metric of this server."""
+    accept = ",".join(request.headers.getlist("accept"))
+    is_openmetrics = (
+        len(accept) <= headers.MAX_ACCEPT_CHARACTERS
+        and headers.preferred(accept, (_TEXT, _OPENMETRICS)) == _OPENMETRICS
+    )
+    write, media_type = (
+        (openmetrics.generate_latest, f"{_OPENMETRICS}; version=1.0.0; charset=utf-8")
+        if is_openmetrics
+        else (generate_latest, CONTENT_TYPE_PLAIN_0_0_4)
+    )
+    # Milliseconds of work: not on the event loop.
+    text = await asyncio.to_thread(write, server.metrics.snapshot())
+    return Response(text, headers={"content-type": media_type, "vary": "Accept"})
 
 
 def _ready(server: Server) -> Health:
