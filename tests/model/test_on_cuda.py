@@ -8,6 +8,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.kernels import Step, cell_by_torch, hidden_by_torch, pointwise
 from elmo_model.inference.scorer import Scorer
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
@@ -36,6 +37,35 @@ def test_vectors_on_a_device_are_those_of_the_network(
     found = torch.cat(Encoder.of(elmo.to(DEVICE), precision).embed(SENTENCES), dim=1)
     assert found.device.type == KIND and found.dtype == torch.float32
     assert (torch.cosine_similarity(found.cpu(), expected, dim=2).mean(dim=1) > least).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_a_kernel_computes_what_the_operations_of_torch_do(dtype: torch.dtype) -> None:
+    """Also NaN, which a clip that compares would turn into its limit; ended rows keep theirs."""
+    rows, cells, width, parts = 5, 48, 12, 4
+    generator = torch.Generator().manual_seed(1)
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return (4 * torch.randn(*shape, generator=generator)).to(DEVICE)
+
+    gates, products = numbers(2, 3, rows, 4 * cells), numbers(2, rows, 4 * cells)
+    gates[0, 1, 2, 7] = products[1, 0, 3] = float("nan")
+    sums, bias = numbers(2 * parts, rows, width), numbers(2, 4 * cells)
+    sums[0, 2, 5] = float("nan")
+    kept, h, half = numbers(2, rows, width + cells), numbers(2, rows, width), numbers(8, rows, 12)
+    lengths = torch.tensor([3, 2, 2, 2, 1], device=DEVICE)
+    maps, states = pointwise(torch.device(DEVICE), dtype), []
+    assert (maps[0] is cell_by_torch) == (KIND == "cpu")
+    for to_cell, to_hidden in (maps, (cell_by_torch, hidden_by_torch)):
+        own = kept.clone(), h.to(dtype), half.to(dtype), torch.zeros(2, 3, rows, width).to(DEVICE)
+        window = Step(gates, bias, lengths, *own, cell_clip=3.0, projection_clip=2.0)
+        to_cell(window, products, 1)
+        to_hidden(window, sums, 1)
+        alive = [part[..., :4, :] for part in (window.state, window.h, window.half)]
+        states.append([window.state, *alive, window.outputs[:, 1, :4]])
+    rtol = max(torch.finfo(dtype).eps, 1e-5)  # one rounding, and the exponential of the device
+    for found, expected in zip(*states, strict=True):
+        torch.testing.assert_close(found, expected, rtol=rtol, atol=1e-5, equal_nan=True)
 
 
 def test_the_language_model_on_a_device_has_the_same_figures(elmo: ElmoNetwork) -> None:

@@ -58,9 +58,13 @@ class WordCache:
         `compute` maps places in `words` to their rows; it is called for the words that are missing,
         if there are any, or for all words where these do not fit beside the rows of other leases.
         """
-        keys = [_key(word) for word in words]
+        keys = [word if len(word) <= LONGEST_KEY else _key(word) for word in words]
         with self._lock:
-            rows = np.array([self._use(key) for key in keys], dtype=np.int64)
+            found = [self._rows.get(key, -1) for key in keys]
+            for key, row in zip(keys, found, strict=True):
+                if row >= 0:
+                    self._rows.move_to_end(key)
+            rows = np.array(found, dtype=np.int64)
             missing = np.flatnonzero(rows < 0)
             self.hits += len(rows) - len(missing)
             self.misses += len(missing)
@@ -83,13 +87,6 @@ class WordCache:
         """Forget every word whose row is not in use; `hits` and `misses` stay."""
         with self._lock:
             self._forget(self.capacity)
-
-    def _use(self, key: str) -> int:
-        """Return the row of a word, which is then the most recently used one; -1 for none."""
-        row = self._rows.get(key, -1)
-        if row >= 0:
-            self._rows.move_to_end(key)
-        return row
 
     def _free(self, count: int) -> Rows | None:
         """Return `count` rows that no word and no lease has, or None where there are too few."""
@@ -139,7 +136,5 @@ class Lease:
 
 
 def _key(word: str) -> str:
-    """Return a key of a word, which is short: SHA-256 has no two words with the same number."""
-    if len(word) <= LONGEST_KEY:
-        return word
+    """Return the key of a long word: SHA-256 has no two words with the same number."""
     return hashlib.sha256(word.encode(errors="surrogatepass")).hexdigest() + "\0"

@@ -114,7 +114,8 @@ class Encoder:
     @property
     def kernel(self) -> str:
         """The product of the time steps, in words."""
-        return self.bilm.stacks[0].layers[0].recurrent.kernel
+        product = self.bilm.stacks[0].layers[0].recurrent.kernel
+        return product if self.bilm.graphs is None else f"{product}, in CUDA graphs"
 
     @property
     def word_cache(self) -> WordCache:

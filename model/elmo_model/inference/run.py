@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.inference.cache import Lease, Tables, WordCache
+from elmo_model.inference.graphs import StepGraphs, Windows
 from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceStack
 from elmo_model.inference.precision import Precision
@@ -35,7 +36,7 @@ _REPEATED, _MOST_DISTINCT = 0.9, 1024
 
 Numbers = NDArray[np.int64]
 Steps = Generator[None, None, None]
-"""One direction of a block, which stops after each time step of each layer."""
+"""One direction of a block, which stops after each time step of each layer; or both, in windows."""
 
 
 def never() -> bool:
@@ -47,7 +48,7 @@ class InferenceBiLM:
     """Both stacks of a trained biLM, in a precision, and the cache of their input products.
 
     On a CPU `projections` has at most `cache_bytes` bytes. On another device it holds nothing: a
-    look-up there costs more than the product.
+    look-up there costs more than the product. On a CUDA device `graphs` compute the time steps.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class InferenceBiLM:
         self.is_on_cpu = like[0].device.type == "cpu"
         word_bytes = sum(each.nbytes for each in like)
         self.projections = WordCache(cache_bytes // word_bytes if self.is_on_cpu else 0, *like)
+        self.graphs = StepGraphs(self.stacks) if StepGraphs.fit(self.stacks) else None
 
     def project(self, tokens: Tensor) -> Tables:
         """Map token vectors (m, P) to the input products (m, 4D) of both first layers."""
@@ -76,7 +78,7 @@ class InferenceBiLM:
 class _Block:
     """Some time steps of both directions; `is_long` if each is worth a core for each direction."""
 
-    directions: tuple[Steps, Steps]
+    directions: tuple[Steps, ...]
     is_long: bool
 
 
@@ -159,13 +161,13 @@ class BatchRun:
                 return False
         while self._step < self._lengths.max(initial=0):
             block = self._block = self._block or self._next_block()
-            forward, backward = (partial(_drive, steps, stop) for steps in block.directions)
-            if not self._bilm.is_on_cpu:
-                ended = forward(), backward()
+            drives = [partial(_drive, steps, stop) for steps in block.directions]
+            if len(drives) == 1 or not self._bilm.is_on_cpu:
+                ended = tuple(drive() for drive in drives)
             elif block.is_long:
-                ended = self._bilm.directions.run(forward, backward)
+                ended = self._bilm.directions.run(*drives)
             else:
-                ended = self._bilm.directions.run_on_one_core(forward, backward)
+                ended = self._bilm.directions.run_on_one_core(*drives)
             if not all(ended):
                 return False
             self._block = None
@@ -175,6 +177,8 @@ class BatchRun:
     def _next_block(self) -> _Block:
         """Pack the block that begins at the current step, and write its layer 0."""
         left = np.clip(self._lengths - self._step, 0, self._block_steps)
+        if self._bilm.graphs is not None:
+            return _Block((self._windows(self._bilm.graphs, left),), is_long=False)
         order, sizes, step, row = time_steps(left)
         step += self._step
         first, last = self._starts[row], self._starts[row] + self._lengths[row] - 1
@@ -196,6 +200,36 @@ class BatchRun:
         cell, width = self._bilm.config.cell, self._bilm.config.projection
         is_long = cell >= _LARGE_CELL or len(step) / len(sizes) * cell * width >= _LONG_STEP
         return _Block((forward, backward), is_long)
+
+    def _windows(self, graphs: StepGraphs, left: Numbers) -> Steps:
+        """Compute `left` tokens of each row by graphs, both directions at once, with layer 0."""
+        first, last = self._starts + self._step, self._starts + self._lengths - 1 - self._step
+        windows = Windows.of(left, first, last, graphs.rows)
+        index, layers, vectors = self._words.index, self.representations.layers, self._words.vectors
+        rows, ids, own, lengths, targets, sources = _uploaded(
+            vectors.device,
+            windows.order,
+            index[windows.tokens],
+            index[windows.targets // 2],
+            windows.lengths,
+            windows.targets,
+            windows.sources,
+        )
+        # every layer as (2N, P): the forward and the backward half of each token
+        halves = layers.view(len(layers), -1, vectors.shape[1])
+        halves[0].index_copy_(0, targets, vectors.index_select(0, own))
+        width, count = vectors.shape[1], len(rows)
+        h = self._states[0][0]
+        state = h.new_zeros(len(h), 2, windows.rows, width + self._bilm.config.cell)
+        for direction, (h, c) in enumerate(self._states):
+            state[:, direction, :count, :width] = h.index_select(1, rows)
+            state[:, direction, :count, width:] = c.index_select(1, rows)
+        outputs = yield from graphs.run(windows, vectors, ids, lengths, state)
+        for half, output in zip(halves[1:], outputs, strict=True):
+            half.index_copy_(0, targets, output.index_select(0, sources))
+        for direction, (h, c) in enumerate(self._states):
+            h.index_copy_(1, rows, state[:, direction, :count, :width])
+            c.index_copy_(1, rows, state[:, direction, :count, width:])
 
     def _look_up(self, words: Numbers) -> tuple[Lease | None, Numbers]:
         """Look up the input products of a block's words; return them, and the row of each position.

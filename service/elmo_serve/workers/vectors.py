@@ -163,10 +163,8 @@ def select(
         if static is not None and (behind := static[index]) is not None:
             added = behind.vectors.to(own.device, own.dtype, non_blocking=True)
             own = torch.cat((own, added), dim=-1)
-        own = _pool(own, output.pooling)
-        # A vector of zeros stays as it is.
-        vectors.append(functional.normalize(own, dim=-1) if output.normalize else own)
-    return vectors
+        vectors.append(own)
+    return _pooled(vectors, wanted)
 
 
 def _mixtures(
@@ -204,10 +202,47 @@ def _stacked(layers: Tensor, numbers: tuple[int, ...]) -> Tensor:
     return torch.stack([layers[number] for number in numbers])
 
 
+def _pooled(vectors: Sequence[Tensor], wanted: Sequence[Output]) -> list[Tensor]:
+    """Pool and normalise the vectors (..., n, w) of each sentence as it asks for.
+
+    On a device those that ask for the same are pooled at once: a launch takes longer than its work.
+    """
+    found = []
+    alike: dict[tuple[str, bool, tuple[int, ...]], list[int]] = {}
+    for i, (own, output) in enumerate(zip(vectors, wanted, strict=True)):
+        if output.pooling != "none" and own.device.type != "cpu":
+            shape = (*own.shape[:-2], own.shape[-1])
+            alike.setdefault((output.pooling, output.normalize, shape), []).append(i)
+            found.append(own)
+        else:
+            found.append(_normal(_pool(own, output.pooling), output.normalize))
+    for (pooling, is_unit, _), members in alike.items():
+        rows = torch.cat([vectors[i].movedim(-2, 0) for i in members])
+        pooled = segments(rows, [vectors[i].shape[-2] for i in members], pooling)
+        for i, own in zip(members, _normal(pooled, is_unit), strict=True):
+            found[i] = own
+    return found
+
+
+def segments(vectors: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
+    """Map (N, ..., w) to (sentences, ..., w): the pooled rows of each; no rows pool to zeros.
+
+    `lengths` are the rows of each sentence.
+    """
+    rows = torch.tensor(lengths).to(vectors.device, non_blocking=True)
+    pooled = torch.segment_reduce(vectors, pooling, lengths=rows, unsafe=True)
+    return pooled.masked_fill_((rows == 0).view(-1, *[1] * (pooled.dim() - 1)), 0.0)
+
+
 def _pool(vectors: Tensor, pooling: str) -> Tensor:
-    """Map (..., n, 2P) to (..., 2P) over the tokens, or return it; no tokens pool to zeros."""
+    """Map (..., n, w) to (..., w) over the tokens, or return it; no tokens pool to zeros."""
     if pooling == "none":
         return vectors
     if not vectors.shape[-2]:
         return vectors.new_zeros((*vectors.shape[:-2], vectors.shape[-1]))
     return vectors.mean(-2) if pooling == "mean" else vectors.amax(-2)
+
+
+def _normal(vectors: Tensor, is_unit: bool) -> Tensor:
+    """Scale each vector to length 1 if `is_unit`; one of zeros stays as it is."""
+    return functional.normalize(vectors, dim=-1) if is_unit else vectors

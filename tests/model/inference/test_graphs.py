@@ -1,0 +1,67 @@
+"""Windows of time steps of both directions, as a CUDA graph holds them: computed here on a CPU."""
+
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.inference import lstm
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.graphs import WINDOW, StepGraphs
+from elmo_model.inference.linear import TorchLinear
+from tests.support.golden import SMALL
+
+LENGTHS = [5, 0, 1, 70, 8, 9, 16, 17, 3, 3, 64, 65, 130, 7]
+SENTENCES = [[f"word{(n + place) % 11}" for place in range(n)] for n in LENGTHS]
+OTHERS = [["a", "b", "c"], ["word1"] * 20]
+ROWS = (2, 4, 8)  # 14 sentences are two parts
+ROUNDING = 2e-5  # products in another order, amplified by a random network with values up to 6
+
+
+@pytest.fixture(scope="module")
+def expected() -> Encoder:
+    return Encoder.of(load(SMALL))
+
+
+@pytest.fixture(scope="module")
+def windowed() -> Encoder:
+    """An encoder whose graphs are the functions that a device would capture."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lstm, "linear_of", lambda weight, precision: TorchLinear(weight))
+        encoder = Encoder.of(load(SMALL))
+    assert not StepGraphs.fit(encoder.bilm.stacks) and encoder.bilm.graphs is None
+    encoder.bilm.graphs = StepGraphs(encoder.bilm.stacks, lambda compute: compute, ROWS)
+    return encoder
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_windows_give_the_vectors_of_single_steps(
+    expected: Encoder, windowed: Encoder, bounded: bool
+) -> None:
+    one, other = (
+        encoder.encode_whole(SENTENCES, bounded=bounded).layers for encoder in (expected, windowed)
+    )
+    torch.testing.assert_close(other, one, rtol=0, atol=ROUNDING)
+
+
+def test_windows_carry_the_state_of_each_row(expected: Encoder, windowed: Encoder) -> None:
+    one = other = None
+    for batch in (SENTENCES[:9], SENTENCES[4:], SENTENCES[:2]):
+        layers, one = expected.encode_from(batch, one)
+        found, other = windowed.encode_from(batch, other)
+        torch.testing.assert_close(found.layers, layers.layers, rtol=0, atol=ROUNDING)
+        torch.testing.assert_close((other.h, other.c), (one.h, one.c), rtol=0, atol=ROUNDING)
+
+
+def test_a_batch_that_stops_at_each_window_keeps_its_state(windowed: Encoder) -> None:
+    whole = windowed.embed(SENTENCES)
+    run, others = windowed.encode(SENTENCES), windowed.embed(OTHERS)
+    run.drop([12])
+    stops = 0
+    while not run.advance(lambda: True):
+        stops += 1
+        for one, other in zip(windowed.embed(OTHERS), others, strict=True):
+            assert torch.equal(one, other)
+    found = run.representations.sentences()
+    assert stops > max(LENGTHS[:12]) // WINDOW
+    for n in range(12):
+        torch.testing.assert_close(found[n], whole[n], rtol=0, atol=ROUNDING)
