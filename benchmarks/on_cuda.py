@@ -22,7 +22,6 @@ import torch
 
 from benchmarks import inputs, machine
 from benchmarks.allennlp import AllenNLP
-from benchmarks.gpu.graphs import wait
 from benchmarks.inputs import Batches
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
@@ -78,6 +77,12 @@ def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
         for run in (copy, multiply)
     )
     return Limits(2 * copied / copying, 2.0 * square**3 / multiplying)
+
+
+def wait(device: torch.device) -> None:
+    """Wait until the device has done everything."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def seconds(run: Callable[[], None], device: torch.device) -> float:

@@ -3,7 +3,7 @@
     python -m benchmarks.gpu TEXT FOLDER [--seconds 420] [--allennlp FOLDER] [--device cuda:0]
 
 Runs, in the order of their worth and each with a limit of its own: the environment, the tests that
-need a GPU, graphs against single launches, and the network's table. FOLDER gets the output of each.
+need a GPU, the network's table, and that of a server. FOLDER gets the output of each.
 Prints the tables and, at the end, how each part ended. Installs nothing and needs no network. The
 exit status is 1 if a part failed. A part that does not fit into the rest of the time is left out.
 """
@@ -17,6 +17,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks import machine
 
 _SHOWN = 40  # lines of the end of each output
 _LEAST = 10.0  # seconds: with less nothing begins
@@ -34,22 +36,24 @@ class Part:
 def parts(options: argparse.Namespace) -> list[Part]:
     """Return the parts in their order."""
     python, device = sys.executable, ("--device", options.device)
+    load: list[str] = []
     scale = ["--rows", "1", "8", "64", "256", "--tokens", "6000", "--rounds", "3"]
     if options.quick:
-        scale = ["--rows", "1", "2", "--tokens", "10", "--rounds", "1", "--precisions", "float32"]
-        scale += ["--checkpoint", "tests/golden/allennlp/small"]
-    graphs = ("--cell", "8", "--projection", "4", "--rows", "2") if options.quick else ()
+        load = ["--checkpoint", "tests/golden/allennlp/small"]
+        scale = ["--rows", "1", "2", "--tokens", "10", "--rounds", "1", *load]
+        scale += ["--precisions", "float32"]
+        load += ["--precision", "float32", "--seconds", "0.3"]
     allennlp = ("--allennlp", options.allennlp) if options.allennlp else ()
     make = ("make", f"VENV={Path(python).parent.parent}", "test-cuda")
     return [
         Part("environment", 60, (python, "-m", "benchmarks.gpu.environment", *device)),
         *([] if options.quick else [Part("tests", 120, make)]),
-        Part("graphs", 60, (python, "-m", "benchmarks.gpu.graphs", *device, *graphs)),
         Part(
             "on_cuda",
             180,
             (python, "-m", "benchmarks.on_cuda", options.text, *device, *scale, *allennlp),
         ),
+        Part("service", 90, (python, "-m", "benchmarks.gpu.service", options.text, *device, *load)),
     ]
 
 
@@ -78,9 +82,7 @@ def run(part: Part, log: Path, seconds: float) -> str:
 
 def main() -> int:
     """Run all parts and print how they ended."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = machine.parser(__doc__)
     parser.add_argument("text", help="a file with one tokenised sentence a line")
     parser.add_argument("folder", type=Path, help="a folder for the outputs")
     parser.add_argument("--seconds", type=float, default=420.0, help="of all parts together")
@@ -98,7 +100,7 @@ def main() -> int:
         log = options.folder / f"{part.name}.txt"
         rows.append(run(part, log, min(part.seconds, left)))
         sys.stdout.flush()
-    print("\n".join(["", "| part | end | seconds |", "|---|---|--:|", *rows]))
+    print("\n".join(["", machine.head("part", "end", "seconds", names=2), *rows]))
     return 0 if all("| done |" in each for each in rows) else 1
 
 
