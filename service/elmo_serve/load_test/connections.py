@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,10 +16,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import h11
-
-_IDLE_SECONDS = 2.0
-"""Idle time after which a connection is not used again. Servers close theirs after 5 s or more; a
-request that is sent at that moment would be lost."""
 
 _READ_BYTES = 1 << 20
 """Most bytes of one read. Lower values take more turns of the event loop."""
@@ -43,7 +38,6 @@ class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     http: h11.Connection = field(default_factory=partial(h11.Connection, h11.CLIENT))
-    idle_since: float = 0.0
 
     async def exchange(self, request: h11.Request, body: bytes) -> HttpResponse:
         """Send a request, and return its whole response."""
@@ -99,7 +93,6 @@ class Connections:
                 raise LostError("the response was cut off, or is not HTTP") from error
             except OSError as error:
                 raise LostError(error.strerror or str(error) or type(error).__name__) from error
-            connection.idle_since = time.monotonic()
             self._idle.append(connection)
             return response
 
@@ -114,7 +107,7 @@ class Connections:
     def _from_idle(self) -> _Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if time.monotonic() - connection.idle_since < _IDLE_SECONDS:
+            if not connection.reader.at_eof():  # the server has not closed it
                 return connection
             connection.writer.close()
         return None

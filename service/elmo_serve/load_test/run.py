@@ -138,7 +138,6 @@ class Phase:
     compared: int = 0
     done: int = 0
     done_tokens: int = 0
-    received_bytes: int = 0
     worst: float = 0.0
     refused: Counter[int] = field(default_factory=Counter)
     failed: Counter[int] = field(default_factory=Counter)
@@ -226,7 +225,6 @@ class Sender:
             phase.late += is_late
             if not is_late:
                 phase.latencies.append(ended - due)
-        phase.received_bytes += len(body)
         compare = partial(request.difference, body)
         found = compare() if len(body) <= _INLINE_BYTES else await asyncio.to_thread(compare)
         if found is not None:

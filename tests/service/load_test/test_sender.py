@@ -56,7 +56,7 @@ def wrong(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     correct(handler, body.replace(b'"1"', b'"3"').replace(b'"2"', b'"3"'))
 
 
-async def test_right_answers_count_with_their_tokens_and_bytes(server: ScriptedServer) -> None:
+async def test_right_answers_count_with_their_tokens(server: ScriptedServer) -> None:
     send = Sends(server.url)
     for _ in range(4):
         await send()
@@ -64,7 +64,6 @@ async def test_right_answers_count_with_their_tokens_and_bytes(server: ScriptedS
     phase = send.phase
     assert (phase.sent, phase.answered, phase.done, phase.done_tokens) == (4, 4, 4, 8)
     assert (phase.compared, phase.wrong, phase.worst) == (2, 0, 0.0)
-    assert phase.received_bytes > 4 * 3 * 2 * 4 * 4
     assert {headers["X-Request-Timeout"] for _, headers in server.requests} == {"60"}
 
 
