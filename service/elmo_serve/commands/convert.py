@@ -15,11 +15,6 @@ from elmo_serve.commands.terminal import fail, steps, tell
 
 _NATIVE: Final = ".safetensors"
 _PAIR: Final = frozenset({"options.json", "weights.hdf5", "vocab.txt", "align.pth"})
-# Endings of files that users may expect in place of the folder.
-_FILE_ENDINGS: Final = (
-    *(".bin", ".bz2", ".ckpt", ".gz", ".h5", ".hdf", ".hdf5", ".index", ".json", ".npy", ".npz"),
-    *(".onnx", ".parquet", ".pkl", ".pt", ".pth", ".tar", ".tgz", ".th", ".txt", ".xz", ".zip"),
-)
 
 
 @click.command()
@@ -118,11 +113,6 @@ def _refusal(destination: Path, native: bool, force: bool) -> str | None:
     """Return why `destination` must not be written to; None if it may."""
     if not destination.parent.is_dir():
         return f"{destination}: {destination.parent} is no folder"
-    if destination.suffix.lower() in _FILE_ENDINGS:
-        return (
-            f"{destination}: ends like a file, but the published pair is a folder; expected a "
-            f"folder name, or a file that ends in {_NATIVE}"
-        )
     if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         return f"{destination} is a folder" if native and destination.is_dir() else None
     if destination.is_dir():

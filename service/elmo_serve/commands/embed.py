@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -10,7 +10,6 @@ from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     api_key_option,
     device_option,
-    foreign_option,
     is_given,
     model_of_server,
     model_option,
@@ -22,8 +21,6 @@ from elmo_serve.commands.terminal import fail
 from elmo_serve.files.inputs import INPUTS, UNKNOWN
 from elmo_serve.files.outputs import OUTPUTS, PARTS
 from elmo_serve.output import NAMED
-
-_PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
 
 
 @click.command()
@@ -42,24 +39,6 @@ _PAIR: Final = "--model PATH takes the options file, with the weights in its fol
     help="Append the static word vectors of FILE; with --server `append`: those of the server.",
 )
 @model_option(MODEL_OR_SERVERS)
-@foreign_option(
-    "--output_layer", "-1 is --average, -2 is --all, k is --layer k", of="ELMoForManyLangs"
-)
-@foreign_option(
-    "--output_format",
-    "hdf5 is --format elmoformanylangs, txt elmoformanylangs-text",
-    of="ELMoForManyLangs",
-)
-@foreign_option(
-    "--input_format", "plain is --input-format tab, conll is conllu", of="ELMoForManyLangs"
-)
-@foreign_option("--gpu", "0 is --device cuda:0", of="ELMoForManyLangs")
-@foreign_option("--output_prefix", "OUTPUT is the name of the file", of="ELMoForManyLangs")
-@foreign_option("--options-file", _PAIR, of="`allennlp elmo`")
-@foreign_option("--weight-file", _PAIR, of="`allennlp elmo`")
-@foreign_option(
-    "--cuda-device", "--device cuda:0 is the first GPU, --device cpu is -1", of="`allennlp elmo`"
-)
 @server_option("Compute on this server, not in this process.")
 @api_key_option()
 @click.option(

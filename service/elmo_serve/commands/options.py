@@ -181,14 +181,3 @@ def json_option(text: str = "Print one JSON object.") -> Callable[[Command], Com
 def cache_option() -> Callable[[Command], Command]:
     """Add --cache (`cache`): without it ELMO_CACHE, or None for the user's cache folder."""
     return click.option("--cache", help="Folder for models.", envvar="ELMO_CACHE", show_envvar=True)
-
-
-def foreign_option(name: str, instead: str, *, of: str) -> Callable[[Command], Command]:
-    """Return a decorator: a hidden option of the tool `of` that ends its command with status 2."""
-
-    def end(_context: click.Context, _option: click.Parameter, value: object) -> None:
-        if value:
-            fail(f"{name} is an option of {of}: {instead}", code=2)
-
-    own = name.replace("-", "_").strip("_") + "_foreign"  # not the name of the new option's value
-    return click.option(name, own, hidden=True, expose_value=False, callback=end)

@@ -78,15 +78,6 @@ EMBED = [
     ("a.fasta v.h5 --unknown no", 2, "--unknown"),
     ("fasta out --top --id 0", 2, "--id"),
     ("fasta out", 2, "only one"),
-    # other tools
-    ("a.txt v.h5 --output_layer -1", 2, "--average"),
-    ("a.txt v.h5 --output_format hdf5", 2, "--format"),
-    ("a.txt v.h5 --input_format conll", 2, "--input-format"),
-    ("a.txt v.h5 --gpu 0", 2, "--device"),
-    ("a.txt v.h5 --output_prefix x", 2, "OUTPUT"),
-    ("a.txt v.h5 --options-file x", 2, "--model"),
-    ("a.txt v.h5 --weight-file x", 2, "--model"),
-    ("a.txt v.h5 --cuda-device=-1", 2, "--device"),
 ]
 
 # other commands; SMALL is the path of the golden model; variables stand before the command
@@ -103,7 +94,6 @@ OTHERS = [
     ("convert SMALL s.safetensors --softmax-words 9", 2, "--softmax-words"),
     ("convert SMALL pair --softmax int8", 2, "--softmax"),
     ("convert SMALL s.safetensors --softmax none --softmax-words 9", 2, "--softmax-words"),
-    *((f"convert SMALL {name}", 2, ".safetensors") for name in ("a.HDF5", "options.json", "a.npz")),
     ("convert SMALL taken", 2, "taken"),
     ("convert SMALL in", 2, "a.txt"),
     ("convert original a.safetensors", 1, "ELMO_OFFLINE"),
