@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +15,6 @@ from tests.support.regular_expressions import is_slow
 ROOT = Path(__file__).parents[1]
 METHODS = ("match", "fullmatch", "search", "split", "findall", "finditer", "sub", "subn")
 FUNCTIONS = {f"re.{name}" for name in ("compile", *METHODS)}
-SOURCES = {
-    file: ast.parse(file.read_text(encoding="utf-8"))
-    for package in ("model/elmo_model", "service/elmo_serve", "client/elmo_client")
-    for file in sorted((ROOT / package).rglob("*.py"))
-}
 
 
 class Pattern(NamedTuple):
@@ -30,9 +26,18 @@ class Pattern(NamedTuple):
     flags: int = 0
 
 
+@cache
+def sources() -> dict[Path, ast.Module]:
+    return {
+        file: ast.parse(file.read_text(encoding="utf-8"))
+        for package in ("model/elmo_model", "service/elmo_serve", "client/elmo_client")
+        for file in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
 def patterns() -> Iterator[Pattern]:
     used = methods()
-    for file, tree in SOURCES.items():
+    for file, tree in sources().items():
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         called = [node for node in calls if ast.unparse(node.func) in FUNCTIONS]
         if not called:
@@ -59,7 +64,7 @@ def value(node: ast.expr, names: dict[str, Any]) -> Any:
 def methods() -> dict[str, set[str]]:
     """Return the methods of `re.Pattern` that are looked up on each name, in any module."""
     found: dict[str, set[str]] = {}
-    for tree in SOURCES.values():
+    for tree in sources().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 found.setdefault(ast.unparse(node.value).split(".")[-1], set()).add(node.attr)

@@ -16,7 +16,7 @@ from tests.support.answers import TASK, TASK_NAME, Answers, Asked, random_option
 from tests.support.servers import SMALL, Running
 
 CLIENTS = 20
-SECONDS = 3.0
+SECONDS = 1.5
 TIMEOUT_SECONDS = 120.0
 
 

@@ -1,7 +1,5 @@
 """Several processes share the rows of a run."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.processes import Processes, process_group
+from tests.support.fork_server import forked
 from tests.support.training_runs import arguments, environment, losses, options, weights
 
 
@@ -36,18 +35,18 @@ def group(command: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
     second = environment() | usual | {"RANK": "1", "LOCAL_RANK": "1"}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=second) as child:
-        try:
-            before = store.num_keys()
-            while store.num_keys() == before:
-                assert child.poll() is None, child.communicate()[1]
-                time.sleep(0.01)
-            for name, value in (usual | {"RANK": "0", "LOCAL_RANK": "0"}).items():
-                monkeypatch.setenv(name, value)
-            yield
-            assert child.wait(120) == 0, child.communicate()[1]
-        finally:
-            child.kill()
+    before = store.num_keys()
+    child = forked(command, second)
+    try:
+        while store.num_keys() == before:
+            assert child.poll() is None
+            time.sleep(0.01)
+        for name, value in (usual | {"RANK": "0", "LOCAL_RANK": "0"}).items():
+            monkeypatch.setenv(name, value)
+        yield
+        assert child.wait(120) == 0
+    finally:
+        child.kill()
     for name in (*usual, "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(name)
 
@@ -71,7 +70,7 @@ def test_two_processes_train_as_one_and_one_continues_their_run(
     both = options(tmp_path, "both", **usual)
     # stops when the processes exchange their flags for the first time, at step 10
     stopped = replace(both, minutes=0.0)
-    command = [str(Path(sys.executable).with_name("elmo")), "train", *arguments(stopped)]
+    command = ["elmo", "train", *arguments(stopped)]
     with group(command, monkeypatch):
         train(stopped)
     assert losses(both.run)[-1][0] == 10
