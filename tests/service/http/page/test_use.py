@@ -10,6 +10,8 @@ from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, running
 from tests.support.word_page import Layers, WordPage
 
+pytestmark = pytest.mark.long
+
 POSTS = "POST /embed"
 OPENING_BYTES = 250_000
 HALF = 0.005 + 1e-5
@@ -242,7 +244,6 @@ def test_any_text_is_shown_as_text_and_what_the_model_cuts_is_named(page: WordPa
     assert page.is_shown("#refusal") and page.text("#warnings") == ""
 
 
-@pytest.mark.long
 def test_one_of_several_models_is_picked_and_a_failed_one_is_passed_over(
     chromium: Page, tmp_path: Path
 ) -> None:
@@ -263,7 +264,6 @@ def test_one_of_several_models_is_picked_and_a_failed_one_is_passed_over(
         assert len(page.texts("#tokens .word")) == len(words)
 
 
-@pytest.mark.long
 def test_a_wide_model_embeds_nothing_before_the_user_asks(chromium: Page, tmp_path: Path) -> None:
     """30 tokens in 3 layers of width 600 would be 216 kB."""
     with running(tmp_path, model=write_pair(tmp_path / "wide", projection=300)) as server:
