@@ -17,7 +17,7 @@ from elmo_model.network.scalar_mix import layer_norm
 from elmo_model.network.state import Representations
 from elmo_serve.output import Output, Pooling
 from elmo_serve.output import select as named
-from elmo_serve.workers.vectors import select, vectors_of
+from elmo_serve.workers.vectors import segments, select, vectors_of
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
 
@@ -149,6 +149,18 @@ def test_sum_and_concat_are_those_of_the_layers(tmp_path: Path) -> None:
     torch.testing.assert_close(total, layers.sum(0))
     assert torch.equal(joined, torch.cat([layers[0], layers[1], layers[2]], dim=1))
     torch.testing.assert_close(pooled, joined.mean(0))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_sentences_pooled_at_once_are_those_pooled_alone(pooling: Pooling) -> None:
+    lengths = [4, 0, 1, 9]
+    rows = -torch.rand(sum(lengths), 3, 5, generator=torch.Generator().manual_seed(1))
+    found = segments(rows, lengths, pooling)
+    for own, part in zip(found, torch.split(rows, lengths), strict=True):
+        if len(part):
+            torch.testing.assert_close(own, part.mean(0) if pooling == "mean" else part.amax(0))
+        else:
+            assert not own.any()
 
 
 @pytest.mark.parametrize("layers", ["all", "average", "sum", "concat", [1]])
