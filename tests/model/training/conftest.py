@@ -15,35 +15,30 @@ from tests.support.training_runs import options
 
 
 @pytest.fixture(scope="package")
-def short_texts() -> Iterator[None]:
-    """Measure the stability on short texts: the usual ones take longer than these runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stability, "TOKENS", 9)
-        yield
-
-
-@pytest.fixture(scope="package")
-def whole(tmp_path_factory: pytest.TempPathFactory, short_texts: None) -> TrainOptions:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
     """The options of a finished run. Its folder is never changed."""
     chosen = options(tmp_path_factory.mktemp("whole"), "run")
-    with _one_thread():
+    with _quick():
         assert train(chosen) == 0
     return chosen
 
 
 @pytest.fixture(autouse=True)
-def one_thread(short_texts: None) -> Iterator[None]:
-    """Train on one thread, as `whole` was: with more, sums have another order and other digits."""
-    with _one_thread():
+def quick() -> Iterator[None]:
+    """Train as `whole` was: on more threads sums have another order and other digits."""
+    with _quick():
         yield
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _quick() -> Iterator[None]:
+    """Train on one thread; measure the stability on short texts, which takes less than a run."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stability, "TOKENS", 9)
+            yield
     finally:
         torch.set_num_threads(before)
 
