@@ -52,7 +52,8 @@ _TIMES = 10  # the offered load, in multiples of the peak
 _GOAL = 0.6  # goodput, as a share of the peak
 _SEARCH = 0.25  # share of a phase's time for each number of clients
 _MORE_SECONDS = 0.1  # beside bulk, above twice the idle p99
-_SETTLE_SECONDS = 1.0  # before and after a bulk request
+_PAGE_SECONDS = 5.0  # timeout of a page
+_SETTLE_SECONDS = 1.0  # before and after a bulk request, and after a phase
 _BULK_SENTENCES = 8_000
 _BULK_QUEUE = 200_000  # tokens: below the server's limit
 
@@ -168,12 +169,10 @@ async def _rate(connections: Connections, requests: Requests) -> float:
     return max(rates)
 
 
-async def overload(
-    server: Running, requests: Requests, seconds: float, deadline: float
-) -> list[Measured]:
+async def overload(server: Running, requests: Requests, seconds: float) -> list[Measured]:
     """Find the peak, then measure it, ten times its load, and it again: the last three phases."""
     connections = Connections(server.url, _MOST_CONNECTIONS)
-    send = Sender(connections, cycle(requests.pages()), deadline).send
+    send = Sender(connections, cycle(requests.pages()), _PAGE_SECONDS).send
     found: list[Measured] = []
 
     async def measure(name: str, clients: int, rate: float = 0.0, part: float = 1.0) -> float:
@@ -184,7 +183,7 @@ async def overload(
         else:
             await closed_loop(send, phase, clients)
         found.append(Measured(phase, processor_seconds(server.pid) - before))
-        await asyncio.sleep(min(deadline, 2.0))
+        await asyncio.sleep(_SETTLE_SECONDS)
         return phase.tokens_per_second
 
     best, at, clients = 0.0, 1, 1
@@ -247,7 +246,6 @@ def main() -> int:
     parser.add_argument("--text", type=Path)
     parser.add_argument("--seconds", type=float, default=20, help="of each phase")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--deadline", type=float, default=5.0, help="of a page, in seconds")
     options = parser.parse_args()
     torch.set_num_threads(1)
     made = sentences(options.text, _SENTENCES, random.Random(4))
@@ -262,7 +260,7 @@ def main() -> int:
     ):
         waits = asyncio.run(during_bulk(server, requests, options.seconds, options.rounds))
         met = _print_waits(*waits)
-        found = asyncio.run(overload(server, requests, options.seconds, options.deadline))
+        found = asyncio.run(overload(server, requests, options.seconds))
         met &= _print_overload(found)
     wrong = sum(phase.wrong for phase in (*waits, *(each.phase for each in found)))
     print(f"{wrong} answers were wrong." if wrong else "No answer was wrong.")

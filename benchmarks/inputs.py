@@ -27,14 +27,9 @@ class Batches:
     """Batches of other sentences of the text, in any order: the latest batches of a long job."""
 
     @property
-    def sentences(self) -> list[Sentence]:
-        """All sentences."""
-        return [sentence for batch in self.batches for sentence in batch]
-
-    @property
     def words(self) -> list[str]:
         """All words, with repetitions."""
-        return [word for sentence in self.sentences for word in sentence]
+        return [word for batch in self.batches for sentence in batch for word in sentence]
 
     @property
     def tokens(self) -> int:

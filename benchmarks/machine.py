@@ -32,8 +32,7 @@ def describe() -> str:
 
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     cores = len(os.sched_getaffinity(0))
-    python = platform.python_version()
-    versions = f"Python {python}, torch {torch.__version__}"
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
     return f"{date}, {_commit()}, {_processor()}, {cores} cores, {versions}"
 
 

@@ -29,12 +29,11 @@ from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.state import assemble
 from elmo_serve.output import Output
-from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
 from elmo_serve.settings import Settings
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready, RunnerSettings
+from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready
 from tests.support.servers import Running, running
 
 _REQUEST_SENTENCES = 32
@@ -51,7 +50,6 @@ def main() -> int:
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=12_000, help="to send for each row")
-    parser.add_argument("--precision", default="float32")
     parser.add_argument("--echo", action="store_true", help="measure without a network")
     parser.add_argument("--serve-echo", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -63,15 +61,11 @@ def main() -> int:
         parser.error("TEXT or --echo is required")
     sentences = _read(arguments.text, arguments.tokens)
     with checkpoint(arguments.checkpoint) as model:
-        print(f"{model.name}, {arguments.precision}; {machine.describe()}\n")
-        engine = asyncio.run(_engine(str(model), arguments.precision, sentences, arguments.clients))
+        print(f"{model.name}; {machine.describe()}\n")
+        engine = asyncio.run(_engine(str(model), sentences, arguments.clients))
         print("| through | tokens/s | of the engine | worker computes |\n|---|--:|--:|--:|")
         print(f"| the engine alone | {engine:,.0f} | | |")
-        settings = {"model": model, "precision": arguments.precision}
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            running(Path(folder), **settings) as server,
-        ):
+        with tempfile.TemporaryDirectory() as folder, running(Path(folder), model=model) as server:
             _measure(server, sentences, arguments.clients, engine)
     return 0
 
@@ -96,15 +90,12 @@ def _read(text: Path, tokens: int) -> list[Sentence]:
     return sentences
 
 
-async def _engine(model: str, precision: str, sentences: Sequence[Sentence], callers: int) -> float:
+async def _engine(model: str, sentences: Sequence[Sentence], callers: int) -> float:
     """Return tokens/s of the queue and a worker, when the words are known."""
-    settings = Settings(model=model, precision=precision)
-    server = assemble(settings)
+    server = assemble(Settings(model=model))
     engine, workers = server.engine, server.models.first.pool
     engine.start()
-    if (reason := await workers.wait_for_start()) is not None:
-        raise RuntimeError(reason)
-    assert workers.info is not None
+    assert await workers.wait_for_start() is None and workers.info is not None
     wanted = Output(layers=tuple(range(workers.info.layers)), stacked=True)
 
     async def call(requests: list[Sequence[Sentence]]) -> None:
@@ -169,13 +160,10 @@ def _measure_echo() -> int:
 
 
 def _serve_echo() -> int:
+    worker = ("elmo-worker-echo", _echo, ())
     settings = from_strings({"host": "127.0.0.1", "port": os.environ["ELMO_PORT"]})
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings, _echo_worker))
-
-
-def _echo_worker(settings: RunnerSettings, arena: Arena) -> ChildProcess:
-    return ChildProcess("elmo-worker-echo", _echo, (), arena)
+    return run(assemble(settings, lambda _, arena: ChildProcess(*worker, arena)))
 
 
 def _echo(parent: Parent) -> None:

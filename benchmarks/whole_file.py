@@ -1,6 +1,6 @@
 """What `elmo embed` costs beside the network, and whether its memory grows with the file.
 
-    python -m benchmarks.whole_file TEXT [--model NAME] [--tokens 1000000] [--format allennlp]
+    python -m benchmarks.whole_file TEXT [--model NAME] [--tokens 1000000]
     python -m benchmarks.whole_file TEXT --model original --tokens 10777 --layers all --cold
 
 Embeds the text, over and over until there are so many tokens, as `elmo embed` does: survey, parts,
@@ -70,7 +70,6 @@ def main() -> int:
     parser.add_argument("text", type=Path, help="one tokenised sentence a line")
     parser.add_argument("--model", default="english", help="a built-in name or a path")
     parser.add_argument("--tokens", type=int, default=1_000_000)
-    parser.add_argument("--format", choices=OUTPUTS, default="allennlp")
     parser.add_argument("--layers", choices=NAMED, default="average")
     parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()
@@ -93,14 +92,14 @@ def main() -> int:
         # once before: programs that are made at first use are not the file's
         first = Path(folder, "first")
         enlarge(options.text, max(1, options.tokens // 50), first)
-        form, source = OUTPUTS[options.format], LengthSorted(network, wanted)
+        form, source = OUTPUTS["allennlp"], LengthSorted(network, wanted)
         if not options.cold:
             EmbedRun(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
             network.seconds = 0.0
         report = EmbedRun(Text(text, "text"), form, source, step).to_file(output, {})
         size = output.stat().st_size / 1e6
     memory = own_memory(os.getpid())
-    print(f"{network.info.name}, {options.format}; {machine.describe()}\n")
+    print(f"{network.info.name}; {machine.describe()}\n")
     columns = ("tokens", "sentences", "tokens/s", "the network alone", "share", "MB, early, last")
     print(machine.head(*columns, "file", names=0))
     cells = (

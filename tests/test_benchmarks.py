@@ -85,7 +85,7 @@ def test_small_requests_are_timed_beside_a_long_sentence(text: str) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 def test_a_row_of_hardware_has_all_its_numbers(text: str) -> None:
-    lines = run("hardware", text, "--seconds", "1", "--models", "english", "--precisions", "int8")
+    lines = run("hardware", text, "--seconds", "4", "--models", "english", "--precisions", "int8")
     cells = [cell.strip() for cell in lines.splitlines()[-1].split("|")[1:-1]]
     assert cells[:2] == ["`english`", "int8"] and len(cells) == 7
     assert all(float(cell.replace(",", "")) > 0 for cell in cells[2:5])

@@ -92,12 +92,12 @@ def status_of(server: Running, request: bytes, seconds: float = 20) -> int:
 
 
 @contextlib.contextmanager
-def attack(server: Running, kind: Attack, is_over: threading.Event) -> Iterator[None]:
+def attack(server: Running, sends: Attack, is_over: threading.Event) -> Iterator[None]:
     """Let some attackers do one thing, each in a thread, until the block is left."""
-    first, again = kind
 
     def work(connection: socket.socket) -> None:
         with contextlib.suppress(OSError):  # the server has closed the connection
+            first, again = sends
             connection.sendall(first)
             while not is_over.wait(0 if again else None):
                 connection.sendall(again)
