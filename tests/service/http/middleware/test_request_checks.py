@@ -8,57 +8,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from elmo_serve.errors import (
     TYPE_PREFIX,
-    MalformedRequest,
     Overloaded,
-    ServiceError,
     Unavailable,
-    UnknownRoute,
 )
 from elmo_serve.http.middleware.request_checks import (
     RequestChecks,
-    check_head,
     connection_check,
 )
 from tests.support.asgi import Route, http_scope, pieces, respond
 from tests.support.errors import ERRORS
-
-
-@pytest.mark.parametrize(
-    ("scope", "error", "message"),
-    [
-        ({**http_scope(), "http_version": "2"}, MalformedRequest, "not HTTP/1.1"),
-        ({**http_scope(), "http_version": "0.9"}, MalformedRequest, "not HTTP/1.1"),
-        (
-            http_scope(content_length="3", transfer_encoding="chunked"),
-            MalformedRequest,
-            "both Content-Length and Transfer-Encoding",
-        ),
-        (http_scope("/info\n"), UnknownRoute, r"No route '/info\\n'"),
-        (http_scope("/in\nfo"), UnknownRoute, "No route"),
-    ],
-)
-def test_a_malformed_request_is_refused(
-    scope: Scope, error: type[ServiceError], message: str
-) -> None:
-    with pytest.raises(error, match=message) as refusal:
-        check_head(scope)
-
-    closes = refusal.value.headers.get("Connection") == "close"
-    assert closes == (error is MalformedRequest)
-
-
-@pytest.mark.parametrize(
-    "scope",
-    [
-        http_scope(),
-        http_scope(content_length="3"),
-        http_scope(transfer_encoding="chunked"),
-        {**http_scope(), "http_version": "1.0"},
-        {"type": "lifespan"},
-    ],
-)
-async def test_any_other_request_passes(scope: Scope) -> None:
-    assert (await respond(RequestChecks(Route(), [check_head], 10), scope))["status"] == 200
 
 
 class Connection:
