@@ -43,7 +43,8 @@ help:
 serve: $(VENV)/.installed
 	$(BIN)/elmo serve
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# In the order of the files: by their numbers of tests the longest ones would come last.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 QUICK := -m 'not docker and not faults and not scale and not long'
 
 test: $(VENV)/.installed-dev

@@ -9,6 +9,7 @@ from benchmarks.gpu.__main__ import Part, run
 from tests.test_benchmarks import run as run_program
 
 
+@pytest.mark.long
 def test_a_trial_on_a_cpu_prints_a_table_and_how_each_part_ended(tmp_path: Path) -> None:
     (text := tmp_path / "text").write_text("a bank .\nby the river .\n")
     lines = run_program("gpu", str(text), str(tmp_path / "out"), "--device", "cpu", "--quick")

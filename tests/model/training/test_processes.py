@@ -56,7 +56,10 @@ def group(command: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     [
         {"softmax_steps": 6},  # the softmax alone, whose gradients are averaged by the run
         # matrices that both shrink alike, and hardly train: each draws noise of its own
-        {"keep_vectors": True, "recurrent_noise": 0.2, "learning_rate": 1e-9},
+        pytest.param(
+            {"keep_vectors": True, "recurrent_noise": 0.2, "learning_rate": 1e-9},
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_two_processes_train_as_one_and_one_continues_their_run(
