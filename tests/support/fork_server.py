@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import functools
 import gc
 import importlib
@@ -232,6 +233,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    faulthandler.register(signal.SIGUSR1)  # with it a process and its children show their stacks
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])

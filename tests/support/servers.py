@@ -24,6 +24,7 @@ from typing import Any
 import httpx
 
 from tests.support.fork_server import Forked, forked
+from tests.support.processes import below
 
 SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
 
@@ -175,4 +176,8 @@ def _wait_until_ready(server: Running, seconds: float = 180) -> None:
             if _get(server.url + "/health/ready").status_code == 200:
                 return
         time.sleep(0.02)
+    for pid in below(server.pid):
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(pid, signal.SIGUSR1)  # a forked one writes its stacks to the log
+            time.sleep(0.5)
     raise RuntimeError(f"the server is not ready:\n{server.log}")
