@@ -95,7 +95,7 @@ class Problem(BaseModel):
                     "type": "urn:elmo-serve:error:unknown-task",
                     "title": "Unknown task",
                     "status": 404,
-                    "detail": "No task 'sentimnt'; registered: 'ner', 'sentiment'",
+                    "detail": "No task 'sentimnt': registered are 'ner', 'sentiment'",
                     "instance": "0f9c2a7e51d84c0b",
                 }
             ]
