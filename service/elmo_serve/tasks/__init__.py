@@ -1,1 +1,1 @@
-"""Tasks of a server: the registry, its files, their folder, lock and schema."""
+"""Tasks of a server: their folder, read and written in a thread, its files and their schema."""

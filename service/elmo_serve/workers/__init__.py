@@ -1,1 +1,1 @@
-"""Worker processes and threads, their supervision and their shared memory."""
+"""The workers: processes that hold a model on a device, and their pool."""

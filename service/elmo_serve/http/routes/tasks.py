@@ -1,6 +1,6 @@
 """/tasks: the named scalar mixes.
 
-Reading is answered from the registry's cache. Only PUT and DELETE touch files, in a thread.
+Reading is answered from memory. Only PUT and DELETE touch files, in a thread.
 """
 
 import re
