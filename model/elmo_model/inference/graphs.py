@@ -35,8 +35,8 @@ Capture = Callable[[Callable[[], None]], Callable[[], None]]
 class Windows:
     """A block of time steps of some rows, cut into windows; everything is an index.
 
-    A window of n rows has 2 x WINDOW x n places: forward and backward, step by step. Places of no
-    token hold any other one's. `outputs` are those of all windows, one behind the other.
+    A window of n rows has 2 x WINDOW x n places: forward and backward, step by step. A place of no
+    token holds that of another one. Those of all windows lie one behind the other.
     """
 
     order: Numbers  # (rows,): the row of the batch that each row is, longest first
