@@ -134,9 +134,9 @@ class BatchRun:
         """Compute until the end or until `stop`; tell whether the end is reached.
 
         `stop` is called after each time step of each layer and direction, by two threads at once
-        where each direction has a core of its own, and after each part of the words. Each call
-        computes at least one step or part. After an exception every further call raises
-        RuntimeError: the vectors of the step that failed are undefined.
+        where each direction has a core of its own, or after each window of a graph, and after each
+        part of the words. Each call computes at least one step, window or part. After an exception
+        every further call raises RuntimeError: the vectors of the step that failed are undefined.
         """
         if self._failure:
             raise RuntimeError(f"this batch has failed before: {self._failure}; encode it again")

@@ -37,7 +37,7 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
 def _in_float32(value: float) -> float:
     """Return a number; refuse one beyond float32 in fewer digits than pydantic, which writes 39."""
     if MAX_FLOAT32 < abs(value) < math.inf:
-        raise PydanticCustomError(ALLOWED, "must be at most 3.4e38, the largest float32")
+        raise PydanticCustomError(ALLOWED, "must be between -3.4e38 and 3.4e38, as float32 is")
     return value
 
 
