@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import ssl
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -28,11 +30,15 @@ def pytest_configure() -> None:
     of the tests could use: a start took half as long again. The small networks of the tests are
     slower with two threads than with one; a worker sets its own number.
 
+    A client of HTTP reads the certificates of the machine, which takes 30 ms of processor time: the
+    clients of a process share them.
+
     On a busy machine drawing examples takes longer than Hypothesis allows by default.
     """
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=slow)
     hypothesis.settings.load_profile("busy")
+    setattr(ssl, "create_default_context", cache(ssl.create_default_context))  # noqa: B010
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for number in (signal.SIGHUP, signal.SIGINT):

@@ -43,7 +43,6 @@ def test_a_client_that_is_dropped_ends_its_thread(scripted: ScriptedServer) -> N
 
     del client
     gc.collect()
-    gc.unfreeze()
 
     assert gone() is None
     (thread,) = (each for each in started if each.name == "elmo-client")

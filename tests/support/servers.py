@@ -29,7 +29,6 @@ from tests.support.processes import below
 SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
 
 _COMMAND = Path(sys.executable).with_name("elmo")
-_get = partial(httpx.get, verify=False)  # to read the certificates takes 20 ms of processor time
 _LISTENING = re.compile(r'listening on (http://[^\s",]+)')
 
 
@@ -57,7 +56,7 @@ class Running:
 
     def metric(self, name: str, **labels: str) -> float:
         """Return one number of /metrics by its sample name; 0 when there is none."""
-        for line in _get(self.url + "/metrics").text.splitlines():
+        for line in httpx.get(self.url + "/metrics").text.splitlines():
             sample, _, value = line.rpartition(" ")
             if sample.split("{")[0] == name and all(
                 f'{key}="{wanted}"' in sample for key, wanted in labels.items()
@@ -171,11 +170,12 @@ def _listening(
 
 def _wait_until_ready(server: Running, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and server.process.poll() is None:
-        with suppress(httpx.TransportError):  # it may end while it is asked
-            if _get(server.url + "/health/ready").status_code == 200:
-                return
-        time.sleep(0.02)
+    with server.client() as client:
+        while time.monotonic() < deadline and server.process.poll() is None:
+            with suppress(httpx.TransportError):  # it may end while it is asked
+                if client.get("/health/ready").status_code == 200:
+                    return
+            time.sleep(0.05)
     for pid in below(server.pid):
         with suppress(ProcessLookupError):  # it has ended
             os.kill(pid, signal.SIGUSR1)  # a forked one writes its stacks to the log
