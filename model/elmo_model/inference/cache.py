@@ -7,9 +7,8 @@ before, and these products are up to a quarter of all.
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -23,6 +22,8 @@ megabytes: a longer word is known by its SHA-256."""
 Tables = tuple[Tensor, ...]
 """One or more tables (rows, width), of any widths."""
 Rows = NDArray[np.int64]
+# The part of a full cache that is forgotten at once: finding the oldest words reads all their ages.
+_FORGOTTEN = 1 / 32
 
 
 class WordCache:
@@ -43,8 +44,10 @@ class WordCache:
         self.misses = 0
         self._lock = threading.RLock()  # a lease may end in the middle of a call, by a collection
         self._tables: Tables = tuple(each.new_empty(capacity, each.shape[1]) for each in like)
-        self._rows: OrderedDict[str, int] = OrderedDict()  # the least recently used word first
-        self._has_word = np.zeros(capacity, dtype=bool)
+        self._rows: dict[str, int] = {}
+        self._keys = np.empty(capacity, dtype=object)  # of each row, as it was when last named
+        self._used = np.zeros(capacity, dtype=np.int64)  # the call that used a row's word; 0: none
+        self._calls = 0
         self._leases = np.zeros(capacity, dtype=np.int64)
 
     @property
@@ -52,35 +55,41 @@ class WordCache:
         """The number of words in the cache."""
         return len(self._rows)
 
+    def known(self, words: Sequence[str]) -> "Lease | None":
+        """Return the rows of m distinct words, or None and no hit where one is missing."""
+        with self._lock:
+            rows = self._find(_keys(words))
+            if rows.min(initial=0) < 0:
+                return None
+            self.hits += len(rows)
+            return Lease(self._tables, rows, self)
+
     def look_up(self, words: Sequence[str], compute: Callable[[Sequence[int]], Tables]) -> "Lease":
         """Return the rows of m distinct words.
 
         `compute` maps places in `words` to their rows; it is called for the words that are missing,
         if there are any, or for all words where these do not fit beside the rows of other leases.
         """
-        keys = [word if len(word) <= LONGEST_KEY else _key(word) for word in words]
+        keys = _keys(words)
         with self._lock:
-            found = [self._rows.get(key, -1) for key in keys]
-            for key, row in zip(keys, found, strict=True):
-                if row >= 0:
-                    self._rows.move_to_end(key)
-            rows = np.array(found, dtype=np.int64)
+            rows = self._find(keys)
             missing = np.flatnonzero(rows < 0)
             self.hits += len(rows) - len(missing)
             self.misses += len(missing)
             lease = Lease(self._tables, rows[rows >= 0], self)  # so that none is forgotten
+            if len(missing) == 0:
+                return lease
             free = self._free(len(missing))
             if free is not None:
                 rows[missing] = free
                 lease = Lease(self._tables, rows, self)
         if free is None:
             return Lease(compute(range(len(words))), np.arange(len(words)))
-        if len(missing):
-            where = torch.from_numpy(free).to(self._tables[0].device, non_blocking=True)
-            for table, values in zip(self._tables, compute(missing.tolist()), strict=True):
-                table.index_copy_(0, where, values)
-            with self._lock:
-                self._name([keys[place] for place in missing], free)
+        where = torch.from_numpy(free).to(self._tables[0].device, non_blocking=True)
+        for table, values in zip(self._tables, compute(missing.tolist()), strict=True):
+            table.index_copy_(0, where, values)
+        with self._lock:
+            self._name([keys[place] for place in missing.tolist()], free)
         return lease
 
     def clear(self) -> None:
@@ -88,35 +97,45 @@ class WordCache:
         with self._lock:
             self._forget(self.capacity)
 
+    def _find(self, keys: Sequence[str]) -> Rows:
+        """Return the row of each word, which is used now, and -1 for one that is missing."""
+        rows = np.fromiter(map(self._rows.get, keys, repeat(-1)), np.int64, len(keys))
+        self._calls += 1
+        self._used[rows[rows >= 0]] = self._calls
+        return rows
+
     def _free(self, count: int) -> Rows | None:
         """Return `count` rows that no word and no lease has, or None where there are too few."""
-        if count == 0:
-            return np.empty(0, dtype=np.int64)
         for _ in range(2):
-            free = np.flatnonzero(~self._has_word & (self._leases == 0))
+            free = np.flatnonzero((self._used == 0) & (self._leases == 0))
             if len(free) >= count:
                 return free[:count]
-            self._forget(count - len(free))
+            self._forget(max(count - len(free), int(self.capacity * _FORGOTTEN)))
         return None
 
     def _forget(self, count: int) -> None:
         """Take the rows of `count` words that no lease has, the least recently used first."""
-        unused = (key for key, row in self._rows.items() if not self._leases[row])
-        for key in list(islice(unused, count)):
-            self._has_word[self._rows.pop(key)] = False
+        rows = np.flatnonzero((self._used > 0) & (self._leases == 0))
+        if len(rows) > count:
+            rows = rows[np.argpartition(self._used[rows], count)[:count]]
+        for key in self._keys[rows]:
+            self._rows.pop(key, None)  # none where an error came between row and word
+        self._used[rows] = 0
 
     def _name(self, keys: Sequence[str], rows: Rows) -> None:
         """Give rows to words; a word that another thread has computed meanwhile keeps its row."""
         new = {
             key: row for key, row in zip(keys, rows.tolist(), strict=True) if key not in self._rows
         }
-        self._has_word[list(new.values())] = True
+        named = list(new.values())
+        self._keys[named] = list(new)
+        self._used[named] = self._calls
         self._rows.update(new)
 
     def _count(self, rows: Rows, change: int) -> None:
         """Add to the number of leases of distinct rows."""
         with self._lock:
-            np.add.at(self._leases, rows, change)
+            self._leases[rows] += change
 
 
 class Lease:
@@ -135,6 +154,12 @@ class Lease:
             self._cache._count(self.rows, -1)
 
 
-def _key(word: str) -> str:
-    """Return the key of a long word: SHA-256 has no two words with the same number."""
+def _keys(words: Sequence[str]) -> Sequence[str]:
+    """Return the keys of words: SHA-256 has no two long words with the same number."""
+    if max(map(len, words), default=0) <= LONGEST_KEY:
+        return words
+    return [word if len(word) <= LONGEST_KEY else _number(word) for word in words]
+
+
+def _number(word: str) -> str:
     return hashlib.sha256(word.encode(errors="surrogatepass")).hexdigest() + "\0"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -152,9 +153,8 @@ class Encoder:
             else:
                 # The state after the begin boundary is the same for all sentences, and the vectors
                 # of the boundaries are not asked for: two time steps less.
-                own = [word for sentence in sentences for word in sentence]
-                words, parts = self.words.encode(own)
-                lengths = [len(sentence) for sentence in sentences]
+                words, parts = self.words.encode(list(chain.from_iterable(sentences)))
+                lengths = list(map(len, sentences))
                 state = self.after_boundary.repeat(len(lengths))
             return BatchRun(
                 self.bilm,

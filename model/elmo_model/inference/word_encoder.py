@@ -1,15 +1,17 @@
 """Words to vectors for inference: the token embedder behind a cache."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_model.inference.cache import Tables, WordCache
+from elmo_model.inference.cache import Lease, Tables, WordCache
 from elmo_model.inference.linear import linear_of
 from elmo_model.inference.row_buckets import (
     PRODUCT_COUNTS,
@@ -73,29 +75,42 @@ class WordEncoder:
 
         The vectors are there once the iterator, which computes them part by part, has ended.
         """
-        # by length, so that the words of a part have the same few widths in characters
-        words = tuple(sorted(dict.fromkeys(tokens), key=len))
-        rows = {word: row for row, word in enumerate(words)}
+        numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        index = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))
+        words = tuple(numbers)
+        if (lease := self.cache.known(words)) is not None:
+            leases: Iterable[Lease] = (lease,)
+        else:
+            # by length, so that the words of a part have the same few widths in characters
+            order = np.argsort([len(word) for word in words], kind="stable")
+            words = tuple(words[number] for number in order)
+            index = np.argsort(order)[index]
+            leases = self._by_parts(words)
         vectors = self._none.new_empty(len(words), self._none.shape[1])
-
-        def parts() -> Iterator[None]:
-            for start in range(0, len(words), _PART_WORDS):
-                part = words[start : start + _PART_WORDS]
-                lease = self.cache.look_up(part, partial(self._computed, part))
-                known = torch.from_numpy(lease.rows).to(vectors.device, non_blocking=True)
-                (table,) = lease.tables
-                torch.index_select(table, 0, known, out=vectors[start : start + len(part)])
-                yield
-
-        index = np.array([rows[token] for token in tokens], dtype=np.int64)
-        return DistinctWords(words, vectors, index), parts()
+        return DistinctWords(words, vectors, index), _gathered(leases, vectors)
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""
         return self._embedder.embed(words, self._counts.round_up)
 
+    def _by_parts(self, words: Sequence[str]) -> Iterator[Lease]:
+        for start in range(0, len(words), _PART_WORDS):
+            part = words[start : start + _PART_WORDS]
+            yield self.cache.look_up(part, partial(self._computed, part))
+
     def _computed(self, words: Sequence[str], places: Sequence[int]) -> Tables:
         return (self.compute([words[place] for place in places]),)
+
+
+def _gathered(leases: Iterable[Lease], vectors: Tensor) -> Iterator[None]:
+    """Copy the vectors of each lease to the next rows of `vectors`."""
+    start = 0
+    for lease in leases:
+        rows = torch.from_numpy(lease.rows).to(vectors.device, non_blocking=True)
+        end = start + len(rows)
+        torch.index_select(lease.tables[0], 0, rows, out=vectors[start:end])
+        start = end
+        yield
 
 
 class ExactLinear(nn.Module):

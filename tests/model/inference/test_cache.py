@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import pytest
 import torch
@@ -57,6 +58,9 @@ def test_only_missing_words_are_computed() -> None:
     assert cache.look_up(["4", "1"]) == [4, 1]
     assert cache.computed == [["1", "2"], ["3", "4"]]
     assert (cache.of_words.hits, cache.of_words.misses, cache.of_words.size) == (4, 4, 4)
+    assert cache.of_words.known(["4", "5"]) is None
+    assert numbers_of(cast(Lease, cache.of_words.known(["2", "3"]))) == [2, 3]
+    assert (cache.of_words.hits, cache.of_words.misses) == (6, 4)
 
 
 def test_the_least_recently_used_word_is_dropped_first() -> None:
@@ -69,6 +73,15 @@ def test_the_least_recently_used_word_is_dropped_first() -> None:
     cache.look_up(["2"])
     assert cache.computed[-1] == ["2"]
     assert cache.of_words.size == 3
+
+
+def test_a_full_cache_forgets_a_part_at_once() -> None:
+    cache = Cache(320)
+    for word in map(str, range(320)):
+        cache.look_up([word])
+    cache.look_up(["0", "320"])
+    assert cache.of_words.size == 320 - 10 + 1
+    assert cache.of_words.known(["0", *map(str, range(11, 321))]) is not None
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 2, 5, 2000])
