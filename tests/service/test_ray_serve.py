@@ -19,7 +19,7 @@ from tests.support.servers import SMALL
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
 
 from tests.support.ray_cluster import add_node, cluster, lose_node
-from tests.support.ray_service import SENTENCES, RepeatingLoad, running_replicas, served
+from tests.support.ray_service import SENTENCES, RepeatingLoad, proxy, running_replicas, served
 
 pytestmark = [pytest.mark.scale, pytest.mark.filterwarnings("ignore")]
 
@@ -31,12 +31,19 @@ def answers() -> Answers:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """Three nodes of one CPU each, one replica's share; the proxy is on the first."""
+    """Three nodes of one CPU each, one replica's share."""
     with cluster(1, 1, 1) as found:
         yield found
 
 
-def test_the_contract_is_that_of_the_service(nodes: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def address(nodes: Any) -> Iterator[str]:
+    """Ray's proxy, on the first node."""
+    with proxy() as found:
+        yield found
+
+
+def test_the_contract_is_that_of_the_service(address: str, tmp_path: Path) -> None:
     """Two models in one replica, under a prefix; a third one is not there."""
     other = write_pair(tmp_path / "other")
     sentences = [["The", "bank"], [], ["a"] * 30]
@@ -46,7 +53,9 @@ def test_the_contract_is_that_of_the_service(nodes: Any, tmp_path: Path) -> None
         "other": Answers(str(other), sentences),
     }
     with (
-        served(tmp_path, "/elmo", models=f"{SMALL},other={other},gone={tmp_path}/gone") as url,
+        served(
+            address, tmp_path, "/elmo", models=f"{SMALL},other={other},gone={tmp_path}/gone"
+        ) as url,
         httpx.Client(base_url=url, timeout=60) as client,
     ):
         described = client.get("/info", headers={"X-Request-Id": "mine"})
@@ -88,10 +97,10 @@ def test_the_contract_is_that_of_the_service(nodes: Any, tmp_path: Path) -> None
 
 
 def test_a_node_is_killed_under_load_and_a_client_that_repeats_loses_nothing(
-    nodes: Any, answers: Answers, tmp_path: Path
+    nodes: Any, address: str, answers: Answers, tmp_path: Path
 ) -> None:
     """Of the requests under way, about a third are on the node."""
-    with served(tmp_path, num_replicas=3) as url:
+    with served(address, tmp_path, num_replicas=3) as url:
         assert running_replicas() == 3, "there is one on each node"
         load = RepeatingLoad(url, answers)
         with load.under_way(clients=12):

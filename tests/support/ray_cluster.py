@@ -16,11 +16,19 @@ from tests.support.processes import below
 
 _STORE_BYTES = 100 * 1024**2  # of each node; Ray's least is 75 MiB
 
+# Ray kills a proxy that has not started after 15 s, which takes longer on a busy machine, and one
+# that does not answer its checks for 30 s.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "600",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "600",
+}
+
 
 @contextmanager
 def cluster(*cpus: int) -> Iterator[Cluster]:
     """Start a node for each number of CPUs, the head first, and connect this process to it."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.update(_ENVIRONMENT)  # its processes inherit them
     found = Cluster()
     try:
         for count in cpus:

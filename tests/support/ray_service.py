@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -24,26 +24,46 @@ GROUP = 12  # sentences of one request
 
 
 @contextmanager
-def served(
-    folder: Path, route_prefix: str = "/", num_replicas: int = 1, **arguments: object
-) -> Iterator[str]:
-    """Serve on the cluster, and return the address; Ray waits until each replica is ready."""
+def proxy() -> Iterator[str]:
+    """Start Ray Serve with one proxy, on the head of the cluster, and return its address."""
     port = free_port()
-    serve.start(http_options={"host": "127.0.0.1", "port": port}, proxy_location="HeadOnly")
+    with suppress(TimeoutError):  # Ray waits for 60 s; `served` waits for the proxy as well
+        serve.start(http_options={"host": "127.0.0.1", "port": port}, proxy_location="HeadOnly")
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serve.shutdown()
+
+
+@contextmanager
+def served(
+    address: str,
+    folder: Path,
+    route_prefix: str = "/",
+    num_replicas: int = 1,
+    **arguments: object,
+) -> Iterator[str]:
+    """Serve behind the proxy, and return the URL; Ray waits until each replica is ready."""
     settings = {"model": SMALL, "tasks": folder / "tasks", **arguments}
     if "models" in settings:
         del settings["model"]
-    given = {name: str(value) for name, value in settings.items()}
-    url = f"http://127.0.0.1:{port}{route_prefix.rstrip('/')}"
+    wanted = from_strings({name: str(value) for name, value in settings.items()})
+    replicas = deployment(wanted).options(num_replicas=num_replicas)
+    url = f"{address}{route_prefix.rstrip('/')}"
     try:
-        wanted = from_strings(given)
-        replicas = deployment(wanted).options(num_replicas=num_replicas)
         serve.run(replicas.bind(wanted), name="elmo", route_prefix=route_prefix)
         # Ray's proxy learns of the application a moment later.
-        until(lambda: httpx.get(f"{url}/health/ready", timeout=30).status_code == 200)
+        until(lambda: _is_ready(url))
         yield url
     finally:
-        serve.shutdown()
+        serve.delete("elmo")
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready", timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def running_replicas() -> int:

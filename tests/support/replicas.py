@@ -65,6 +65,12 @@ class Replica:
         """Let it drain and end."""
         self._stack.close()
 
+    def until_asked(self, requests: int) -> None:
+        """Wait until it has received this many requests for vectors since its start."""
+        server = self.server
+        assert server is not None
+        server.until(lambda: server.metric("elmo_http_requests_total", method="POST") >= requests)
+
     def kill(self) -> None:
         """End it at once."""
         assert self.server is not None
