@@ -82,7 +82,7 @@ class RepeatingLoad(Load):
     @asynccontextmanager
     async def _sender(self, clients: int) -> AsyncIterator[Send]:
         source = random.Random(1)
-        async with AsyncClient(self._url, in_flight=clients) as client:
+        async with AsyncClient(self._url, in_flight=clients, patience_seconds=300) as client:
 
             async def send(phase: Phase, _due: float) -> float:
                 indices = source.sample(range(len(SENTENCES)), GROUP)
