@@ -31,7 +31,7 @@ _aten = torch.ops.aten
 _MADE_OF_PRODUCTS = (_aten.linear.default, _aten.matmul.default)
 _WAITS = {"_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2", "is_nonzero"}
 """Operations whose result the host needs: it waits until all launches are done."""
-_NO_LAUNCHES = {
+NO_LAUNCHES = {
     "alias", "as_strided", "chunk", "detach", "empty", "empty_like", "empty_strided", "expand",
     "lift_fresh", "new_empty", "permute", "select", "slice", "split", "split_with_sizes", "squeeze",
     "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view", "_reshape_alias",
@@ -193,7 +193,7 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise RuntimeError(f"{func}: tensors on two devices, {NAME}:0 and cpu")
         if name in _WAITS or (name.startswith("index") and _has_mask(args)):
             self.waits.append(name)
-        self.launches += name not in _NO_LAUNCHES and not name.startswith("prim::")
+        self.launches += name not in NO_LAUNCHES and not name.startswith("prim::")
         if "device" in kwargs:
             kwargs = {**kwargs, "device": torch.device("cpu")}
         outputs = func(*_mapped(_values, args), **_mapped(_values, kwargs))

@@ -7,7 +7,7 @@ and the host launches it as a whole. Rows are filled up to that number, and a wi
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -35,51 +35,47 @@ Capture = Callable[[Callable[[], None]], Callable[[], None]]
 class Windows:
     """A block of time steps of some rows, cut into windows; everything is an index.
 
-    A window of n rows has 2 x WINDOW x n places: forward and backward, step by step. A place of no
-    token holds that of another one. Those of all windows lie one behind the other.
+    A window of n rows has 2 x WINDOW x n places: forward and backward, step by step. A place after
+    the last token of a row holds that token again, and one of no row the first token of all. Those
+    of all windows lie one behind the other.
     """
 
     order: Numbers  # (rows,): the row of the batch that each row is, longest first
-    sizes: tuple[tuple[int, int], ...]  # of each window the first row and the rows of its graph
-    tokens: Numbers  # (places,): the token of the batch at each place
-    lengths: Numbers  # of each window the steps of each of its rows
-    targets: Numbers  # (2N,): twice the token of each output, and one more for the backward one
-    sources: Numbers  # (2N,): the place of that output
-
-    @property
-    def rows(self) -> int:
-        """The rows of a state, filled up to those of the graphs."""
-        return max(first + filled for first, filled in self.sizes)
+    left: Numbers  # (rows + those of the largest graph,): the tokens of each row, and then zeros
+    sizes: tuple[tuple[int, int, int, int], ...]  # of each window: see `of`
+    targets: Numbers  # (places,): twice the token of each place, and one more for the backward one
 
     @classmethod
     def of(cls, left: Numbers, first: Numbers, last: Numbers, rows: Sequence[int]) -> "Windows":
         """Cut rows with `left` tokens each, whose next ones are the tokens `first` and `last`.
 
-        The forward direction goes up from `first` and the backward one down from `last`.
+        The forward direction goes up from `first` and the backward one down from `last`. The sizes
+        of a window are its first row, its first step, its rows, and the rows of its graph.
         """
         order = time_steps(left)[0][: np.count_nonzero(left)]
-        sizes, tokens, lengths, targets, sources = [], [], [], [], []
-        place = 0
+        sizes, targets = [], []
         for begin in range(0, len(order), rows[-1]):
             part = order[begin : begin + rows[-1]]
-            for step in range(0, int(left[part[0]]), WINDOW):
-                live = part[left[part] > step]
-                filled = next(each for each in rows if each >= len(live))
-                steps = np.zeros(filled, np.int64)
-                steps[: len(live)] = np.minimum(left[live] - step, WINDOW)
-                row = np.resize(live, filled)
-                at = np.minimum(np.arange(WINDOW)[:, None], np.maximum(steps, 1) - 1)
-                token = np.stack((first[row] + step + at, last[row] - step - at))
-                kept = np.flatnonzero(np.arange(WINDOW)[:, None] < steps)
-                for direction in (0, 1):
-                    targets.append(2 * token[direction].ravel()[kept] + direction)
-                    sources.append(place + direction * WINDOW * filled + kept)
-                sizes.append((begin, filled))
-                tokens.append(token.ravel())
-                lengths.append(steps)
-                place += token.size
-        joined = (np.concatenate(each) for each in (tokens, lengths, targets, sources))
-        return cls(order, tuple(sizes), *joined)
+            steps = range(0, int(left[part[0]]), WINDOW)
+            at = np.minimum(np.arange(steps.stop + WINDOW)[:, None], left[part] - 1)
+            both = np.stack((2 * (first[part] + at), 2 * (last[part] - at) + 1))
+            for step in steps:
+                live = int(np.count_nonzero(left[part] > step))
+                filled = next(each for each in rows if each >= live)
+                window = np.zeros((2, WINDOW, filled), np.int64)
+                window[:, :, :live] = both[:, step : step + WINDOW, :live]
+                targets.append(window.ravel())
+                sizes.append((begin, step, live, filled))
+        padded = np.concatenate((left[order], np.zeros(rows[-1], np.int64)))
+        return cls(order, padded, tuple(sizes), np.concatenate(targets))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carried:
+    """The state of a batch, and the rows of it that a part of a block goes on from."""
+
+    state: Tensor  # (L, sentences, 2, P + D)
+    rows: Tensor  # (n,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +122,9 @@ def _joined(linears: Iterable[Linear | None]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """The window of a number of rows, and the tensors that it reads and writes in their place."""
+    """The window of a number of rows, and the tensor that it reads and writes in its place."""
 
-    inputs: Tensor  # (2 x WINDOW x rows, P)
-    lengths: Tensor  # (rows,)
-    state: Tensor  # (L, 2, rows, P + D)
-    outputs: Tensor  # (L, 2, WINDOW, rows, P)
+    outputs: Tensor  # (L + 1, 2, WINDOW, rows, P): the inputs, and then the output of each layer
     replay: Callable[[], None]
 
 
@@ -157,6 +150,12 @@ class StepGraphs:
         self._device = self._layers[0].bias.device
         self._capture = capture or _Capture(self._device)
         self._graphs: dict[int, _Graph] = {}
+        # of the batch whose window was the last one, in place for all graphs: the state
+        # (L, rows, 2, P + D), and the steps (rows,) that each row has left
+        shape = len(self._layers), rows[-1], 2, self._width + self._cells
+        self._state = self._layers[0].bias.new_zeros(shape)
+        self._left = torch.zeros(rows[-1], dtype=torch.int64, device=self._device)
+        self._carried: Carried | None = None
         self._lock = threading.Lock()
 
     @staticmethod
@@ -170,61 +169,74 @@ class StepGraphs:
         )
 
     def run(
-        self, windows: Windows, vectors: Tensor, ids: Tensor, lengths: Tensor, state: Tensor
-    ) -> Generator[None, None, Tensor]:
-        """Compute the windows of a block, with a stop after each; return (L, places, P).
+        self, windows: Windows, vectors: Tensor, index: Numbers, state: Tensor, layers: Tensor
+    ) -> Generator[None, None, None]:
+        """Compute the windows of a block, with a stop after each.
 
-        `ids` (places,) are the rows of `vectors` (words, P) to read, and `lengths` those of
-        `windows`, on the device. `state` (L, 2, rows, P + D), filled up to the rows of the first
-        window of each part, becomes the state after the block.
+        `index` (N,) is the row of each token in `vectors` (words, P). The outputs are written to
+        `layers` (L + 1, N, 2P), and `state` (L, sentences, 2, P + D) becomes that after the block.
         """
-        outputs = vectors.new_empty(len(self._layers), len(ids), self._width)
-        place = begin = 0
-        for first, rows in windows.sizes:
+        order, left, ids, targets = uploaded(
+            self._device, windows.order, windows.left, index[windows.targets // 2], windows.targets
+        )
+        halves = layers.view(len(layers), -1, self._width)  # of each token forward and backward
+        place, most = 0, self.rows[-1]
+        carried = [Carried(state, rows) for rows in torch.split(order, most)]
+        for first, step, live, rows in windows.sizes:
             end = place + 2 * WINDOW * rows
-            own = state[:, :, first : first + rows]
             with self._lock:
                 graph = self._graph(rows)
-                torch.index_select(vectors, 0, ids[place:end], out=graph.inputs)
-                graph.lengths.copy_(lengths[begin : begin + rows])
-                graph.state.copy_(own)
+                self._carry(carried[first // most], left[first : first + most], step)
+                torch.index_select(vectors, 0, ids[place:end], out=graph.outputs[0].flatten(0, 2))
                 graph.replay()
-                own.copy_(graph.state)
-                outputs[:, place:end].copy_(graph.outputs.flatten(1, 3))
-            place, begin = end, begin + rows
+                target = targets[place:end].view(2, WINDOW, rows)[:, :, :live]
+                halves[:, target] = graph.outputs[:, :, :, :live]
+            place = end
             yield
-        return outputs
+        with self._lock:
+            if self._carried in carried:
+                self._put_back()
+
+    def _carry(self, carried: Carried, left: Tensor, step: int) -> None:
+        """Bring the state of a batch, with `left` tokens (rows,) before `step` steps, in place."""
+        if self._carried is carried:
+            return
+        self._put_back()
+        torch.index_select(carried.state, 1, carried.rows, out=self._state[:, : len(carried.rows)])
+        torch.sub(left, step, out=self._left)
+        self._carried = carried
+
+    def _put_back(self) -> None:
+        """Write the state in place to that of its batch."""
+        if (carried := self._carried) is not None:
+            carried.state.index_copy_(1, carried.rows, self._state[:, : len(carried.rows)])
+            self._carried = None
 
     def _graph(self, rows: int) -> _Graph:
         if rows not in self._graphs:
-            layers, bias = len(self._layers), self._layers[0].bias
-            graph = _Graph(
-                bias.new_zeros(2 * WINDOW * rows, self._width),
-                torch.zeros(rows, dtype=torch.int64, device=self._device),
-                bias.new_zeros(layers, 2, rows, self._width + self._cells),
-                bias.new_zeros(layers, 2, WINDOW, rows, self._width),
-                lambda: None,
-            )
-            replay = self._capture(lambda: self._compute(graph))
-            self._graphs[rows] = replace(graph, replay=replay)
+            self._put_back()  # a capture computes, too
+            shape = len(self._layers) + 1, 2, WINDOW, rows, self._width
+            outputs = self._state.new_zeros(shape)
+            replay = self._capture(lambda: self._compute(outputs))
+            self._graphs[rows] = _Graph(outputs, replay)
         return self._graphs[rows]
 
-    def _compute(self, graph: _Graph) -> None:
+    def _compute(self, outputs: Tensor) -> None:
         """Compute a window with torch's operations and two kernels: what a graph holds."""
-        rows = len(graph.lengths)
-        inputs = graph.inputs.view(2, WINDOW * rows, -1)
-        for layer, state, outputs in zip(self._layers, graph.state, graph.outputs, strict=True):
-            dtype = layer.recurrent.dtype
+        rows, left = outputs.shape[3], self._left[: outputs.shape[3]]
+        for number, (layer, whole) in enumerate(zip(self._layers, self._state, strict=True)):
+            dtype, state = layer.recurrent.dtype, whole[:rows]
+            inputs, output = outputs[number], outputs[number + 1]
             parts, part = layer.projection.shape[:2]
-            h = state[..., : self._width]
+            h = state[..., : self._width].transpose(0, 1)  # (2, rows, P)
             window = Step(
-                _product(inputs.to(dtype), layer.input).view(2, WINDOW, rows, -1),
+                _product(inputs.flatten(1, 2).to(dtype), layer.input).view(2, WINDOW, rows, -1),
                 layer.bias,
-                graph.lengths,
+                left,
                 state,
                 torch.empty_like(h, dtype=dtype, memory_format=torch.contiguous_format).copy_(h),
                 h.new_empty(parts, rows, part, dtype=dtype),
-                outputs,
+                output,
                 layer.cell_clip,
                 layer.projection_clip,
             )
@@ -233,8 +245,8 @@ class StepGraphs:
                 to_cell(window, _product(window.h, layer.recurrent), step)
                 to_hidden(window, _product(window.half, layer.projection), step)
             if layer.is_residual:
-                outputs.add_(inputs.view_as(outputs))
-            inputs = outputs.flatten(1, 2)
+                output.add_(inputs)
+        left.sub_(WINDOW)
 
 
 def _product(inputs: Tensor, weight: Tensor) -> Tensor:
@@ -242,6 +254,14 @@ def _product(inputs: Tensor, weight: Tensor) -> Tensor:
     if inputs.dtype is torch.float32:
         return torch.bmm(inputs, weight)
     return torch.bmm(inputs, weight, out_dtype=torch.float32)
+
+
+def uploaded(device: torch.device, *arrays: Numbers) -> tuple[Tensor, ...]:
+    """Return index arrays on a device, by one copy that waits for nothing."""
+    joined = torch.from_numpy(np.concatenate(arrays))
+    if device.type == "cuda":
+        joined = joined.pin_memory()
+    return torch.split(joined.to(device, non_blocking=True), [len(array) for array in arrays])
 
 
 class _Capture:

@@ -45,7 +45,7 @@ extern "C" __global__ void cell(const float* gates, const float* product, const 
     const float* b = bias + direction * 4 * cells + unit;
     float z[4];
     for (int k = 0; k < 4; ++k) z[k] = g[k * cells] + p[k * cells] + b[k * cells];
-    float* kept = state + place * (width + cells) + width + unit;
+    float* kept = state + (row * 2 + direction) * (width + cells) + width + unit;
     float c = clipped(logistic(z[1]) * *kept + logistic(z[0]) * tanh_of_half(z[3]), (float)clip);
     *kept = c;
     int part = cells / parts;
@@ -58,14 +58,16 @@ extern "C" __global__ void hidden(const float* product, const long long* lengths
 {
     int unit = blockIdx.x * blockDim.x + threadIdx.x, rows = gridDim.y, row = blockIdx.y;
     long long direction = blockIdx.z, place = direction * rows + row;
-    if (unit >= width || step >= lengths[row]) return;
-    float x = 0.0f;
-    for (int part = 0; part < parts; ++part)
-        x += product[((direction * parts + part) * rows + row) * width + unit];
-    x = clipped(x, (float)clip);
-    state[place * (width + cells) + unit] = x;
-    h[place * width + unit] = rounded(x);
-    outputs[((direction * steps + step) * rows + row) * width + unit] = x;
+    if (unit >= width) return;
+    float* kept = state + (row * 2 + direction) * (width + cells) + unit;
+    if (step < lengths[row]) {
+        float x = 0.0f;
+        for (int part = 0; part < parts; ++part)
+            x += product[((direction * parts + part) * rows + row) * width + unit];
+        *kept = clipped(x, (float)clip);
+        h[place * width + unit] = rounded(*kept);
+    }
+    outputs[((direction * steps + step) * rows + row) * width + unit] = *kept;
 }
 """
 
@@ -74,7 +76,8 @@ extern "C" __global__ void hidden(const float* product, const long long* lengths
 class Step:
     """The tensors of the time steps of a window, of both directions.
 
-    `lengths` (rows,) are the steps that a row takes part in: its state stays as it is after them.
+    `lengths` (rows,) are the steps that a row takes part in: after them its state stays as it is,
+    and its h is the output.
     `parts` are the parts of the sum over cells D that are added up last: a product with few rows
     has too few sums to keep a device busy.
     """
@@ -82,7 +85,7 @@ class Step:
     gates: Tensor  # (2, steps, rows, 4D), float32
     bias: Tensor  # (2, 4D)
     lengths: Tensor  # (rows,), int64
-    state: Tensor  # (2, rows, P + D): h, and then c
+    state: Tensor  # (rows, 2, P + D): h, and then c
     h: Tensor  # (2, rows, P), of the type of the factors
     half: Tensor  # (2 x parts, rows, D / parts), of the type of the factors: o tanh(c) / 2
     outputs: Tensor  # (2, steps, rows, P)
@@ -104,7 +107,7 @@ def cell_by_torch(window: Step, product: Tensor, step: int) -> None:
     width, parts = window.h.shape[2], window.parts
     gates = window.gates[:, step] + product + window.bias[:, None]
     i, f, o, j = gates.chunk(4, dim=2)
-    kept = window.state[..., width:]
+    kept = window.state[..., width:].transpose(0, 1)
     new = f.sigmoid() * kept + i.sigmoid() * (j / 2).tanh()
     new.clamp_(-window.cell_clip, window.cell_clip)
     kept.copy_(torch.where(_live(window, step), new, kept))
@@ -116,10 +119,10 @@ def hidden_by_torch(window: Step, product: Tensor, step: int) -> None:
     """Map the parts (2 x parts, rows, P) of a projection to h and the output of a time step."""
     new = product.view(2, window.parts, *product.shape[1:]).sum(dim=1)
     new.clamp_(-window.projection_clip, window.projection_clip)
-    kept = window.state[..., : new.shape[2]]
+    kept = window.state[..., : new.shape[2]].transpose(0, 1)
     kept.copy_(torch.where(_live(window, step), new, kept))
     window.h.copy_(kept)
-    window.outputs[:, step].copy_(new)
+    window.outputs[:, step].copy_(kept)
 
 
 def _live(window: Step, step: int) -> Tensor:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.inference.cache import Lease, Tables, WordCache
-from elmo_model.inference.graphs import StepGraphs, Windows
+from elmo_model.inference.graphs import StepGraphs, Windows, uploaded
 from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceStack
 from elmo_model.inference.precision import Precision
@@ -120,15 +120,17 @@ class BatchRun:
         self._lengths: Numbers = np.array(lengths, dtype=np.int64)  # 0 when dropped
         self._starts: Numbers = np.cumsum(self._lengths) - self._lengths
         self._step, self._block_steps = 0, block_steps
-        # h (L, rows, P) and c (L, rows, D) of the forward and of the backward direction
-        self._states = [(h.clone(), c.clone()) for h, c in state.directions()]
+        self._state = torch.cat(
+            [torch.unflatten(each, 2, (2, -1)) for each in (state.h, state.c)], dim=3
+        )
         self._block: _Block | None = None
         self._failure = ""
 
     @property
     def state(self) -> State:
         """The state after each sentence, once the run has ended."""
-        return State.join(*self._states)
+        width = self._words.vectors.shape[1]
+        return State(self._state[..., :width].flatten(2), self._state[..., width:].flatten(2))
 
     def advance(self, stop: Callable[[], bool] = never) -> bool:
         """Compute until the end or until `stop`; tell whether the end is reached.
@@ -187,7 +189,7 @@ class BatchRun:
         lease, known = self._look_up(words)
 
         layers, vectors = self.representations.layers, self._words.vectors
-        rows, tokens, ids, inputs = _uploaded(
+        rows, tokens, ids, inputs = uploaded(
             vectors.device, order[: sizes[0]], places, words, known
         )
         ahead = slice(0, len(step))
@@ -205,31 +207,8 @@ class BatchRun:
         """Compute `left` tokens of each row by graphs, both directions at once, with layer 0."""
         first, last = self._starts + self._step, self._starts + self._lengths - 1 - self._step
         windows = Windows.of(left, first, last, graphs.rows)
-        index, layers, vectors = self._words.index, self.representations.layers, self._words.vectors
-        rows, ids, own, lengths, targets, sources = _uploaded(
-            vectors.device,
-            windows.order,
-            index[windows.tokens],
-            index[windows.targets // 2],
-            windows.lengths,
-            windows.targets,
-            windows.sources,
-        )
-        # every layer as (2N, P): the forward and the backward half of each token
-        halves = layers.view(len(layers), -1, vectors.shape[1])
-        halves[0].index_copy_(0, targets, vectors.index_select(0, own))
-        width, count = vectors.shape[1], len(rows)
-        h = self._states[0][0]
-        state = h.new_zeros(len(h), 2, windows.rows, width + self._bilm.config.cell)
-        for direction, (h, c) in enumerate(self._states):
-            state[:, direction, :count, :width] = h.index_select(1, rows)
-            state[:, direction, :count, width:] = c.index_select(1, rows)
-        outputs = yield from graphs.run(windows, vectors, ids, lengths, state)
-        for half, output in zip(halves[1:], outputs, strict=True):
-            half.index_copy_(0, targets, output.index_select(0, sources))
-        for direction, (h, c) in enumerate(self._states):
-            h.index_copy_(1, rows, state[:, direction, :count, :width])
-            c.index_copy_(1, rows, state[:, direction, :count, width:])
+        words, layers = self._words, self.representations.layers
+        return graphs.run(windows, words.vectors, words.index, self._state, layers)
 
     def _look_up(self, words: Numbers) -> tuple[Lease | None, Numbers]:
         """Look up the input products of a block's words; return them, and the row of each position.
@@ -266,7 +245,8 @@ class BatchRun:
         (positions,) are the token of each position, and the row of its input products, or of its
         vector without a lease of products.
         """
-        state = self._states[direction]
+        width = self._words.vectors.shape[1]
+        state = [self._state[:, :, direction, each] for each in (slice(width), slice(width, None))]
         h, c = (values.index_select(1, rows) for values in state)
         stack = self._bilm.stacks[direction]
         if lease is None:
@@ -279,14 +259,6 @@ class BatchRun:
             layer.chunk(2, dim=1)[direction].index_copy_(0, tokens, output)
         for values, new in zip(state, (h, c), strict=True):
             values.index_copy_(1, rows, new)
-
-
-def _uploaded(device: torch.device, *arrays: Numbers) -> tuple[Tensor, ...]:
-    """Return index arrays on a device, by one copy that waits for nothing."""
-    joined = torch.from_numpy(np.concatenate(arrays))
-    if device.type == "cuda":
-        joined = joined.pin_memory()
-    return torch.split(joined.to(device, non_blocking=True), [len(array) for array in arrays])
 
 
 def _drive(steps: Steps, stop: Callable[[], bool]) -> bool:

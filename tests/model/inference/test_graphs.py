@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
 from elmo_model.inference import lstm
@@ -9,6 +10,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.graphs import WINDOW, StepGraphs
 from elmo_model.inference.linear import TorchLinear
 from tests.support.golden import SMALL
+from tests.support.pretend_device import NO_LAUNCHES
 
 LENGTHS = [5, 0, 1, 70, 8, 9, 16, 17, 3, 3, 64, 65, 130, 7]
 SENTENCES = [[f"word{(n + place) % 11}" for place in range(n)] for n in LENGTHS]
@@ -65,3 +67,33 @@ def test_a_batch_that_stops_at_each_window_keeps_its_state(windowed: Encoder) ->
     assert stops > max(LENGTHS[:12]) // WINDOW
     for n in range(12):
         torch.testing.assert_close(found[n], whole[n], rtol=0, atol=ROUNDING)
+
+
+class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations that a device would run."""
+
+    count: int = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.count += func.name().removeprefix("aten::").partition(".")[0] not in NO_LAUNCHES
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_host_launches_three_operations_a_window_and_few_a_batch(
+    windowed: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch takes the host up to 20 us, as long as a device computes a step of a few rows."""
+    graphs = StepGraphs(windowed.bilm.stacks, lambda compute: lambda: None, ROWS)
+    monkeypatch.setattr(windowed.bilm, "graphs", graphs)
+    monkeypatch.setattr(windowed.bilm, "is_on_cpu", False)
+
+    def launches(windows: int) -> int:
+        sentences = [["word"] * n for n in range(WINDOW * windows, WINDOW * windows - 6, -1)]
+        windowed.embed(sentences)
+        with (found := Launches()):  # type: ignore[no-untyped-call]
+            windowed.embed(sentences)
+        return found.count
+
+    one = launches(1)
+    assert one <= 12
+    assert launches(4) == one + 9
