@@ -12,8 +12,9 @@ device is one of the whole process: `make` once, in a process of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -137,7 +138,7 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = func.name().removeprefix("aten::").partition(".")[0]
+        name = _name(func)
         if func in _MADE_OF_PRODUCTS and _on_device((args, kwargs)):
             with self:
                 return func.decompose(*args, **kwargs)
@@ -178,15 +179,12 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return target
 
     def _run(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
-        there = _on_device((args, kwargs))
-        made_there = _type(kwargs.get("device")) == NAME
+        tensors = _tensors((args, kwargs))
+        there = [each for each in tensors if isinstance(each, DeviceTensor)]
+        made_there = "device" in kwargs and _type(kwargs["device"]) == NAME
         if not there and not made_there:
             return func(*args, **kwargs)
-        others = [
-            each
-            for each in _leaves((args, kwargs))
-            if isinstance(each, Tensor) and not isinstance(each, DeviceTensor) and each.dim()
-        ]
+        others = [each for each in tensors if not isinstance(each, DeviceTensor) and each.dim()]
         if there and others and name == "index" and args[0] is there[0]:  # numbers from the CPU
             self.blocking_uploads += [f"index of {tuple(each.shape)}" for each in others]
         elif there and others:
@@ -207,21 +205,28 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _mapped(wrapped, outputs)
 
 
-def _on_device(values: Any) -> list[DeviceTensor]:
-    return [each for each in _leaves(values) if isinstance(each, DeviceTensor)]
+def _on_device(values: Iterable[Any]) -> list[DeviceTensor]:
+    return [each for each in _tensors(values) if isinstance(each, DeviceTensor)]
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values in tuples, lists and dicts; torch's own function for this is slow."""
-    if isinstance(value, tuple | list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(each)
-    else:
-        yield value
+_NESTED = (tuple, list)
+"""The functions below run at each operation; torch's own ones are slow."""
+
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for each in values:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, _NESTED):
+            found += _tensors(each)
+        elif isinstance(each, dict):
+            found += _tensors(each.values())
+    return found
 
 
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, tuple | list):
+    if isinstance(value, _NESTED):
         return type(value)([_mapped(function, each) for each in value])
     if isinstance(value, dict):
         return {name: _mapped(function, each) for name, each in value.items()}
@@ -230,6 +235,12 @@ def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 def _values(value: Any) -> Any:
     return value.on_cpu if isinstance(value, DeviceTensor) else value
+
+
+@cache
+def _name(func: Any) -> str:
+    name: str = func.name()
+    return name.removeprefix("aten::").partition(".")[0]
 
 
 def _type(device: torch.device | str | None) -> str | None:
