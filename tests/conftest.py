@@ -14,13 +14,14 @@ import httpx
 import hypothesis
 import pytest
 
+from tests.support import fork_server
 from tests.support.browser import Page, browser
 from tests.support.servers import SMALL, Running, running
 
 KEY = "open-sesame"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Prepare the environment that every server and command of the tests inherits.
 
     No ignored signal is passed on: `nohup` ignores SIGHUP, and a shell's `&` SIGINT. Children
@@ -44,6 +45,8 @@ def pytest_configure() -> None:
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+    if config.getoption("dist", "no") != "no":
+        fork_server.address()  # one for all test processes
 
 
 def pytest_collection_finish() -> None:

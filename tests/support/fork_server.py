@@ -5,9 +5,9 @@
     subprocess.run("elmo info english", shell=True, env=with_elmo(os.environ))
 
 Importing torch, the web framework and the tokenizers takes most of the processor time of a start.
-The fork server imports them once. Each command is forked from it and runs `elmo_serve.cli.main`;
-the children that the command spawns are forked from the command. A test of the start itself, of
-memory or of the process table starts the real command.
+The fork server imports them once, for all test processes of pytest-xdist. Each command is forked
+from it and runs `elmo_serve.cli.main`; the children that the command spawns are forked from the
+command. A test of the start itself, of memory or of the process table starts the real command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
-import functools
 import gc
 import importlib
 import json
@@ -105,7 +104,7 @@ def forked(
     """
     with Path(os.devnull).open("rb") as nothing:
         streams = (nothing.fileno() if stdin is None else stdin, stdout, stderr)
-        return Forked(_request(_address(), list(map(str, command)), dict(env), streams))
+        return Forked(_request(address(), list(map(str, command)), dict(env), streams))
 
 
 def run(
@@ -126,12 +125,7 @@ def run(
 
 def with_elmo(env: Mapping[str, str]) -> dict[str, str]:
     """Return variables with which a shell finds an `elmo` that is forked."""
-    address = Path(_address())
-    program = address.with_name("elmo")
-    if not program.exists():
-        program.write_text(_PROGRAM.format(sys.executable, str(address), str(Path(__file__))))
-        program.chmod(0o755)
-    return {**env, "PATH": f"{address.parent}{os.pathsep}{env['PATH']}"}
+    return {**env, "PATH": f"{Path(address()).parent}{os.pathsep}{env['PATH']}"}
 
 
 _PROGRAM = """#!{0} -IS
@@ -143,11 +137,26 @@ sys.exit(128 - code if code < 0 else code)
 """
 
 
-@functools.cache
-def _address() -> str:
-    """Start the fork server of this process, which ends with it; return the path of its socket."""
+_VARIABLE = "TESTS_FORK_SERVER"
+"""Names the socket in child processes."""
+
+
+def address() -> str:
+    """Return the path of the socket of the fork server.
+
+    It is started by the first process that asks, whose children share it, and ends with this one.
+    """
+    if _VARIABLE not in os.environ:
+        os.environ[_VARIABLE] = _started()
+    return os.environ[_VARIABLE]
+
+
+def _started() -> str:
     folder = tempfile.mkdtemp(prefix="fork-server-")
     address = str(Path(folder, "socket"))
+    program = Path(folder, "elmo")
+    program.write_text(_PROGRAM.format(sys.executable, address, str(Path(__file__))))
+    program.chmod(0o755)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen(64)
