@@ -17,7 +17,6 @@ from torch import Tensor
 from elmo_model.inference.kernels import Step, pointwise
 from elmo_model.inference.linear import Linear, TorchLinear
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
-from elmo_model.network.bilm import time_steps
 
 WINDOW = 8
 """Time steps of a graph. More of them compute more for nothing after the end of a sentence."""
@@ -52,15 +51,15 @@ class Windows:
         The forward direction goes up from `first` and the backward one down from `last`. The sizes
         of a window are its first row, its first step, its rows, and the rows of its graph.
         """
-        order = time_steps(left)[0][: np.count_nonzero(left)]
+        order = np.argsort(-left, kind="stable")[: np.count_nonzero(left)]
         sizes, targets = [], []
         for begin in range(0, len(order), rows[-1]):
             part = order[begin : begin + rows[-1]]
-            steps = range(0, int(left[part[0]]), WINDOW)
-            at = np.minimum(np.arange(steps.stop + WINDOW)[:, None], left[part] - 1)
+            own, steps = left[part], np.arange(0, left[part[0]], WINDOW)
+            at = np.minimum(np.arange(len(steps) * WINDOW)[:, None], own - 1)
             both = np.stack((2 * (first[part] + at), 2 * (last[part] - at) + 1))
-            for step in steps:
-                live = int(np.count_nonzero(left[part] > step))
+            lives = np.searchsorted(-own, -steps)
+            for step, live in zip(steps.tolist(), lives.tolist(), strict=True):
                 filled = next(each for each in rows if each >= live)
                 window = np.zeros((2, WINDOW, filled), np.int64)
                 window[:, :, :live] = both[:, step : step + WINDOW, :live]
@@ -125,6 +124,7 @@ class _Graph:
     """The window of a number of rows, and the tensor that it reads and writes in its place."""
 
     outputs: Tensor  # (L + 1, 2, WINDOW, rows, P): the inputs, and then the output of each layer
+    inputs: Tensor  # (2 x WINDOW x rows, P), in the same memory
     replay: Callable[[], None]
 
 
@@ -180,18 +180,18 @@ class StepGraphs:
             self._device, windows.order, windows.left, index[windows.targets // 2], windows.targets
         )
         halves = layers.view(len(layers), -1, self._width)  # of each token forward and backward
-        place, most = 0, self.rows[-1]
+        most = self.rows[-1]
         carried = [Carried(state, rows) for rows in torch.split(order, most)]
-        for first, step, live, rows in windows.sizes:
-            end = place + 2 * WINDOW * rows
+        places = [2 * WINDOW * rows for *_, rows in windows.sizes]
+        parts = torch.split(ids, places), torch.split(targets, places)
+        for (first, step, live, rows), known, target in zip(windows.sizes, *parts, strict=True):
             with self._lock:
                 graph = self._graph(rows)
                 self._carry(carried[first // most], left[first : first + most], step)
-                torch.index_select(vectors, 0, ids[place:end], out=graph.outputs[0].flatten(0, 2))
+                torch.index_select(vectors, 0, known, out=graph.inputs)
                 graph.replay()
-                target = targets[place:end].view(2, WINDOW, rows)[:, :, :live]
-                halves[:, target] = graph.outputs[:, :, :, :live]
-            place = end
+                own = target.view(2, WINDOW, rows)[:, :, :live]
+                halves[:, own] = graph.outputs[:, :, :, :live]
             yield
         with self._lock:
             if self._carried in carried:
@@ -218,7 +218,7 @@ class StepGraphs:
             shape = len(self._layers) + 1, 2, WINDOW, rows, self._width
             outputs = self._state.new_zeros(shape)
             replay = self._capture(lambda: self._compute(outputs))
-            self._graphs[rows] = _Graph(outputs, replay)
+            self._graphs[rows] = _Graph(outputs, outputs[0].flatten(0, 2), replay)
         return self._graphs[rows]
 
     def _compute(self, outputs: Tensor) -> None:
