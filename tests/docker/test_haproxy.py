@@ -19,7 +19,7 @@ import yaml
 
 from tests.docker.engine import ROOT
 from tests.support.gated_server import close_gate, gated, open_gate
-from tests.support.replicas import CLIENTS, FOLDER, loaded, proxied
+from tests.support.replicas import CLIENTS, FOLDER, Replica, loaded, proxied
 from tests.support.servers import SMALL, Running, running
 
 OVERLAY = yaml.safe_load((ROOT / "docker-compose.replicas.yml").read_text().replace("!reset", ""))
@@ -35,25 +35,15 @@ needs_haproxy = pytest.mark.skipif(
 
 @needs_haproxy
 @pytest.mark.scale
-def test_two_rolling_restarts_under_load_fail_no_request(tmp_path: Path) -> None:
-    """The next replica is stopped once the proxy sends requests to the last one again."""
+def test_restarts_and_kills_of_each_replica_under_load_fail_no_request(tmp_path: Path) -> None:
+    """The next replica ends once the proxy sends requests to the last one again."""
     with loaded(tmp_path, 3) as (replicas, load):
-        for replica in replicas * 2:
-            replica.stop()
-            load.until_answered(5 * CLIENTS)
-            replica.start()
-            replica.until_asked(5 * CLIENTS)
-
-
-@needs_haproxy
-@pytest.mark.long
-def test_a_killed_replica_fails_no_request(tmp_path: Path) -> None:
-    with loaded(tmp_path, 2) as (replicas, load):
-        replicas[0].kill()
-        load.until_answered(100)
-        replicas[0].stop()
-        replicas[0].start()
-        load.until_answered(20)
+        for end in (Replica.stop, Replica.kill):
+            for replica in replicas:
+                end(replica)
+                load.until_answered(5 * CLIENTS)
+                replica.start()
+                replica.until_asked(5 * CLIENTS)
 
 
 @needs_haproxy

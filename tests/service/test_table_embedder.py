@@ -3,8 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,15 @@ def test_a_published_model_is_looked_for_where_the_environment_says(
         TableEmbedder("original")
 
 
+def are_means(found: Iterable[tuple[int, Any]]) -> None:
+    """Compare pairs of the number of a sentence and its mean vector with the model's."""
+    expected = layers_of(open_model(str(SMALL)), SENTENCES)
+    rows = sorted(found, key=lambda row: row[0])
+    assert [number for number, _ in rows] == list(range(20))
+    for number, vector in rows:
+        close(np.asarray(vector, np.float32), expected[number][-1].mean(0))
+
+
 def embed_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return TableEmbedder(str(SMALL), pooling="mean").pandas(frame)
 
@@ -92,9 +102,7 @@ def test_dask_maps_it_over_partitions() -> None:
         parts = dataframe.from_pandas(frame, npartitions=3, sort=False)
         found = parts.map_partitions(embed_frame, meta=meta).compute(scheduler="threads")
 
-    expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
-    for vectors, layers in zip(found["vectors"], expected, strict=True):
-        close(np.asarray(vectors), layers[-1].mean(0))
+    are_means(enumerate(found["vectors"]))
 
 
 @pytest.mark.scale
@@ -117,9 +125,7 @@ def test_ray_data_maps_it_over_batches() -> None:
     finally:
         ray.shutdown()
 
-    expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
-    for row in found:
-        close(np.asarray(row["vectors"], np.float32), expected[row["number"]][-1].mean(0))
+    are_means((row["number"], row["vectors"]) for row in found)
 
 
 def embed_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -150,11 +156,8 @@ def test_spark_maps_it_over_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
             embed_frames,
             "number int, tokens array<string>, vectors array<float>, shape array<bigint>",
         )
-        rows = sorted(found.collect(), key=lambda row: row.number)
+        rows = found.collect()
     finally:
         session.stop()
 
-    expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
-    assert [row.number for row in rows] == list(range(20))
-    for row, layers in zip(rows, expected, strict=True):
-        close(np.asarray(row.vectors, np.float32), layers[-1].mean(0))
+    are_means((row.number, row.vectors) for row in rows)

@@ -75,7 +75,7 @@ class Replica:
         """End it at once."""
         assert self.server is not None
         self.server.process.kill()
-        self.server.process.wait()
+        self.stop()
 
 
 @contextmanager
