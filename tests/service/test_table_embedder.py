@@ -110,7 +110,8 @@ def test_dask_maps_it_over_partitions() -> None:
 def test_ray_data_maps_it_over_batches() -> None:
     """As docs/files.md shows it."""
     ray = pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    # "local": never a cluster that happens to run on this machine
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         rows = ray.data.from_items(
             [{"number": number, "tokens": SENTENCES[number]} for number in range(20)]

@@ -78,20 +78,32 @@ class RepeatingLoad(Load):
     def __init__(self, url: str, answers: Answers) -> None:
         super().__init__(url, iter(()))
         self._answers = answers
+        self._begun: list[int] = []
+        """How many were answered when each call that is under way began."""
+
+    def until_overtaken(self, by: int) -> None:
+        """Wait until this many calls were answered while another one is under way."""
+        until(lambda: any(self.answered - begun >= by for begun in self._begun.copy()))
 
     @asynccontextmanager
     async def _sender(self, clients: int) -> AsyncIterator[Send]:
         source = random.Random(1)
-        async with AsyncClient(self._url, in_flight=clients, patience_seconds=300) as client:
+        async with AsyncClient(
+            self._url, in_flight=clients, timeout_seconds=300, patience_seconds=300
+        ) as client:
 
             async def send(phase: Phase, _due: float) -> float:
                 indices = source.sample(range(len(SENTENCES)), GROUP)
+                begun = self.answered
+                self._begun.append(begun)
                 try:
                     found = await client.embed([SENTENCES[index] for index in indices])
                 except ElmoError as error:
                     phase.lost += 1
                     phase.faults.append(f"lost: {error}")
                     return 0.0
+                finally:
+                    self._begun.remove(begun)
                 phase.answered += 1
                 pairs = zip(found, indices, strict=True)
                 if any(self._answers.difference(*pair, {}) > 1 for pair in pairs):
