@@ -18,10 +18,15 @@ from tests.support.servers import SMALL
 
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
 
-from tests.support.ray_cluster import cluster, lose_node
-from tests.support.ray_service import SENTENCES, RepeatingLoad, proxy, running_replicas, served
-
-CLIENTS = 12
+from tests.support.ray_cluster import cluster, lose_node, newest
+from tests.support.ray_service import (
+    SENTENCES,
+    RepeatingLoad,
+    hold,
+    proxy,
+    running_replicas,
+    served,
+)
 
 pytestmark = [pytest.mark.scale, pytest.mark.filterwarnings("ignore")]
 
@@ -104,10 +109,11 @@ def test_the_contract_is_that_of_the_service(address: str, tmp_path: Path) -> No
 def test_a_node_is_killed_under_load_and_a_client_that_repeats_loses_nothing(
     nodes: Any, address: str, answers: Answers, tmp_path: Path
 ) -> None:
-    """The node is lost while it has requests that it has not answered."""
+    """The node has taken a request that it has not answered."""
     with served(address, tmp_path, num_replicas=2) as url:
         assert running_replicas() == 2, "there is one on each node"
         load = RepeatingLoad(url, answers)
-        with load.under_way(CLIENTS):
-            lose_node(nodes, lambda: load.until_overtaken(4 * CLIENTS))
+        with load.under_way(clients=12):
+            hold(tmp_path, newest(nodes).node_id)
+            lose_node(nodes)
             load.until_answered(100)

@@ -46,18 +46,16 @@ def add_node(to: Cluster, cpus: int) -> Any:
     return to.add_node(num_cpus=cpus, object_store_memory=_STORE_BYTES, include_dashboard=False)
 
 
-def lose_node(of: Cluster, until_noticed: Callable[[], None]) -> None:
-    """End all processes of the newest node at once, as a machine that loses its power.
+def newest(of: Cluster) -> Any:
+    """Return the node that was added last."""
+    return of.list_all_nodes()[-1]
 
-    They stop first, and do not go on until `until_noticed` returns.
-    """
-    node = of.list_all_nodes()[-1]
+
+def lose_node(of: Cluster) -> None:
+    """End all processes of the newest node at once, as a machine that loses its power."""
+    node = newest(of)
     (raylet,) = node.all_processes["raylet"]
-    stopped = below(raylet.process.pid) - {raylet.process.pid}
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    until_noticed()
-    for pid in stopped:
+    for pid in below(raylet.process.pid):
         os.kill(pid, signal.SIGKILL)
     of.remove_node(node, allow_graceful=False)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import ray
 from ray import serve
+from starlette.types import ASGIApp, Message, Receive, Scope
+from starlette.types import Send as AsgiSend
 
 from elmo_client import AsyncClient, ElmoError
 from elmo_serve.load_test.run import Phase, Send
@@ -21,6 +25,33 @@ from tests.support.servers import SMALL, free_port
 
 SENTENCES = sentences(None, 240, random.Random(5))
 GROUP = 12  # sentences of one request
+
+
+class HeldReplica(Embeddings):
+    """A replica that keeps its responses to itself once it is told so by `hold`."""
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        app = super().__serve_build_asgi_app__()
+        tasks = self._server.settings.tasks
+        assert tasks is not None, "`served` sets it"
+        node = ray.get_runtime_context().get_node_id()
+
+        async def held(scope: Scope, receive: Receive, send: AsgiSend) -> None:
+            async def send_unless_held(message: Message) -> None:
+                if (tasks.parent / node).exists():
+                    (tasks.parent / "held").touch()
+                    await asyncio.Event().wait()
+                await send(message)
+
+            await app(scope, receive, send_unless_held)
+
+        return held
+
+
+def hold(folder: Path, node_id: str) -> None:
+    """Let the replica of a node send no response; wait until it has one that it does not send."""
+    (folder / node_id).touch()
+    until((folder / "held").exists)
 
 
 @contextmanager
@@ -48,7 +79,7 @@ def served(
     if "models" in settings:
         del settings["model"]
     wanted = from_strings({name: str(value) for name, value in settings.items()})
-    replicas = deployment(wanted).options(num_replicas=num_replicas)
+    replicas = deployment(wanted).options(serve.ingress()(HeldReplica), num_replicas=num_replicas)
     url = f"{address}{route_prefix.rstrip('/')}"
     try:
         serve.run(replicas.bind(wanted), name="elmo", route_prefix=route_prefix)
@@ -78,12 +109,6 @@ class RepeatingLoad(Load):
     def __init__(self, url: str, answers: Answers) -> None:
         super().__init__(url, iter(()))
         self._answers = answers
-        self._begun: list[int] = []
-        """How many were answered when each call that is under way began."""
-
-    def until_overtaken(self, by: int) -> None:
-        """Wait until this many calls were answered while another one is under way."""
-        until(lambda: any(self.answered - begun >= by for begun in self._begun.copy()))
 
     @asynccontextmanager
     async def _sender(self, clients: int) -> AsyncIterator[Send]:
@@ -94,16 +119,12 @@ class RepeatingLoad(Load):
 
             async def send(phase: Phase, _due: float) -> float:
                 indices = source.sample(range(len(SENTENCES)), GROUP)
-                begun = self.answered
-                self._begun.append(begun)
                 try:
                     found = await client.embed([SENTENCES[index] for index in indices])
                 except ElmoError as error:
                     phase.lost += 1
                     phase.faults.append(f"lost: {error}")
                     return 0.0
-                finally:
-                    self._begun.remove(begun)
                 phase.answered += 1
                 pairs = zip(found, indices, strict=True)
                 if any(self._answers.difference(*pair, {}) > 1 for pair in pairs):
