@@ -56,4 +56,5 @@ def rendered(values: dict[str, Any] | None = None, release: str = "elmo-serve") 
     """Return the objects that the chart makes of `values`."""
     done = helm("template", release, str(CHART), "--namespace", "nlp", values=values)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    # The loader in C: the one in Python takes a fifth of a second.
+    return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]

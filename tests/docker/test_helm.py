@@ -16,6 +16,8 @@ from tests.docker.engine import ROOT
 from tests.docker.kube import CHART, helm, rendered
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
+_schemas = kubernetes_validate.utils
+_schemas.schema_contents = cache(_schemas.schema_contents)  # it reads a file at each call
 
 FOREIGN = {"ServiceMonitor", "PrometheusRule", "ScaledObject"}
 """Kinds of operators that a cluster may lack: the published schemas know none of them."""
