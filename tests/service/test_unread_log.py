@@ -55,7 +55,8 @@ def test_lines_that_nobody_reads_are_dropped_and_told_of_when_it_goes_on() -> No
 
 @pytest.mark.parametrize("ending", ["os._exit(logging.shutdown() or 0)", "sys.exit(0)"])
 def test_the_end_waits_for_a_reader_for_a_bounded_time(ending: str) -> None:
-    program = PROGRAM.replace("sys.stdin.readline()", f"import os; {ending}")
+    end = f"import os; logs._FLUSH_SECONDS = 0.1; {ending}"
+    program = PROGRAM.replace("sys.stdin.readline()", end)
     read, write = os.pipe()
     with os.fdopen(read), os.fdopen(write, "wb") as stderr:
         subprocess.run([sys.executable, "-c", program], stderr=stderr, check=True, timeout=120)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 
 from elmo_model.checkpoints import save
 from elmo_model.models.opening import open_model
+from tests.support import fork_server
 from tests.support.command_line import assert_equal_to_the_bit, elmo
 from tests.support.full_disk import full_disk
 from tests.support.servers import SMALL
@@ -142,10 +141,7 @@ def test_every_kind_of_model_is_described_and_converted(tmp_path: Path) -> None:
 def test_assumed_values_and_lost_tasks_are_printed(tmp_path: Path) -> None:
     module = SMALL.parents[1] / "tensorflow" / "tf_hub"
 
-    command = Path(sys.executable).with_name("elmo")
-    arguments: list[str | Path] = [command, "convert", module, tmp_path / "pair"]
-
-    run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    run = fork_server.run(["elmo", "convert", module, tmp_path / "pair"])
 
     first, second = run.stderr.splitlines()
     assert "has no options; clips of 3, relu and 50 characters a token were assumed" in first

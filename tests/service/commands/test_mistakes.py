@@ -32,7 +32,6 @@ READS: dict[str, list[Arguments]] = {
     "fit": [
         lambda file, out: ["t", *_WHAT, "--train", file, "--out", out, "--model", SMALL],
         lambda file, out: ["t", *_WHAT, "--train", __file__, "--out", out, "--model", file],
-        lambda file, _: ["t", *_WHAT, "--train", file, "--server", "http://localhost:1"],
     ],
     "index": [
         lambda file, out: [file, out / "index", "--model", SMALL],

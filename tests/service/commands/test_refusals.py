@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_client.transport import retry
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -177,6 +178,7 @@ def test_a_command_is_refused_in_one_line(
     word: str,
 ) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 0.1)
     before = sorted(folder.rglob("*"))
 
     given = [str(SMALL) if each == "SMALL" else each for each in line.split()]

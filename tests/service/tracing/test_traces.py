@@ -199,7 +199,10 @@ async def test_a_server_whose_collector_is_gone_answers_and_stops(
     assert [each for each in caplog.records if "Transient error" in each.getMessage()]
 
 
-async def test_a_collector_that_does_not_answer_holds_up_no_stop(to: Collector) -> None:
+async def test_a_collector_that_does_not_answer_holds_up_no_stop(
+    to: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_serve.tracing.tracer._CLOSE_SECONDS", 0.1)
     to.gate.clear()
     async with in_process(environment=os.environ) as serving:
         (await serving.client.get("/info")).raise_for_status()
