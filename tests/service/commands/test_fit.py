@@ -70,42 +70,6 @@ def test_a_task_is_replaced_only_by_force(fitted: Path) -> None:
     assert elmo(*again, "--force").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "word"),
-    [
-        *((("fit", name), 2, "A-Z") for name in ("../x", "", "a b", ".hidden")),
-        (("--label", "kind"), 1, "kind"),
-        (("--validation", 0.5), 1, "validation 0.5"),
-        (("--validation", 0.9), 1, "validation 0.9"),
-        (("--validation", 1.5), 2, "validation"),
-        (("--seeds", 0), 2, "seeds"),
-        (("--threads", 0), 2, "--threads"),
-        (("--tokenizer", "nonsense"), 2, "nonsense"),
-        (("--server", "http://localhost:1", "--layer-norm"), 2, "--layer-norm"),
-        (("--server", "http://localhost:1", "--device", "cpu"), 2, "--device"),
-        (("--out", None), 2, "--out"),
-    ],
-)
-def test_a_refused_command_is_one_line_and_writes_nothing(
-    tmp_path: Path, options: tuple[object, ...], code: int, word: str
-) -> None:
-    (tmp_path / "train.tsv").write_text("label\tsentence\nx\ta\ny\tb\n")
-    arguments = ["fit", "bad", "--kind", "sentence", "--train", tmp_path / "train.tsv"]
-    arguments += ["--model", SMALL, "--out", tmp_path / "tasks"]
-    if options[0] == "fit":
-        arguments[:2] = options
-    elif options[-1] is None:
-        del arguments[-2:]
-    else:
-        arguments += options
-
-    result = elmo(*arguments)
-
-    assert result.exit_code == code and word in result.stderr, result.output
-    assert "Traceback" not in result.output
-    assert not (tmp_path / "tasks").exists()
-
-
 def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path: Path) -> None:
     """The head maps the mean of a sentence's mixed vectors and word vectors, as a server has it."""
     write_examples(tmp_path / "train.tsv", 40, seed=0)

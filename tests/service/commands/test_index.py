@@ -63,29 +63,3 @@ def test_the_checksums_of_an_index_are_compared() -> None:
     Path("index/1.npy").write_bytes(data)
     found = elmo("index", "--check", "index")
     assert found.exit_code == 1 and "1.npy" in found.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "word"),
-    [
-        (("text.txt",), 2, "FOLDER"),
-        ((), 2, "FOLDER"),
-        (("text.txt", "x", "--tokenised", "--tokenizer", "ptb"), 2, "--tokenised"),
-        (("text.txt", "x", "--model", "nonesuch"), 1, "nonesuch"),
-        (("text.txt", "."), 1, "exists"),
-        (("text.txt", "text.txt"), 1, "exists"),
-        (("empty.txt", "x"), 1, "no token"),
-        (("torn.xz", "x"), 1, "torn.xz"),
-        (("--check", "."), 1, "no index"),
-    ],
-)
-def test_refusals(arguments: tuple[str, ...], code: int, word: str) -> None:
-    Path("empty.txt").write_text("\n \n")
-    Path("torn.xz").write_bytes(lzma.compress(b"a b c\n" * 1_000)[:-20])
-    before = sorted(Path().iterdir())
-
-    found = elmo("index", "--model", SMALL, *arguments)
-
-    assert found.exit_code == code
-    assert word in found.stderr and len(found.stderr.splitlines()) == 1
-    assert sorted(Path().iterdir()) == before

@@ -6,6 +6,8 @@ prints the usage before it.
 
 from __future__ import annotations
 
+import lzma
+import shlex
 import shutil
 from pathlib import Path
 
@@ -26,6 +28,11 @@ FILES = {
     "in/a.txt": "a\n",
     "fasta/a.fasta": ">x|P1\nAC\n",
     "taken": "mine",
+    "train.tsv": "label\tsentence\nx\ta\ny\tb\n",
+    "empty.txt": "\n \n",
+    "words.txt": "the\n</S>\n",
+    "glove.txt": "cat 1 2\nsat 3 4\n",
+    "taken.safetensors": "mine",
 }
 SERVER = "--server http://127.0.0.1:9"
 
@@ -81,6 +88,61 @@ EMBED = [
     ("fasta out", 2, "only one"),
 ]
 
+# the rest of command lines that begin as the key does
+BEGUN: dict[str, list[tuple[str, int, str]]] = {
+    "fit bad --kind sentence --train train.tsv --model SMALL": [
+        ("", 2, "--out"),
+        ("--out tasks --label kind", 1, "kind"),
+        ("--out tasks --validation 0.5", 1, "validation 0.5"),
+        ("--out tasks --validation 0.9", 1, "validation 0.9"),
+        ("--out tasks --validation 1.5", 2, "validation"),
+        ("--out tasks --seeds 0", 2, "seeds"),
+        ("--out tasks --threads 0", 2, "--threads"),
+        ("--out tasks --tokenizer nonsense", 2, "nonsense"),
+        (f"{SERVER} --layer-norm", 2, "--layer-norm"),
+        (f"{SERVER} --device cpu", 2, "--device"),
+    ],
+    "index --model SMALL": [
+        ("", 2, "FOLDER"),
+        ("a.txt", 2, "FOLDER"),
+        ("a.txt x --tokenised --tokenizer ptb", 2, "--tokenised"),
+        ("a.txt x --model nonesuch", 1, "nonesuch"),
+        ("a.txt .", 1, "exists"),
+        ("a.txt a.txt", 1, "exists"),
+        ("empty.txt x", 1, "no token"),
+        ("torn.xz x", 1, "torn.xz"),
+        ("--check .", 1, "no index"),
+    ],
+    "train run --text a.txt --rows 4 --unroll 5 --samples 8": [
+        ("--shape big", 2, "original"),
+        ("--shape tiny --device tpu", 2, "cuda"),
+        ("--shape tiny --steps 0", 2, "--steps"),
+        ("--shape tiny --dropout 1.5", 2, "--dropout"),
+        ("--shape tiny --average 1", 2, "--average"),
+        ("--shape tiny --epochs nan", 2, "--epochs"),
+        ("--shape tiny --weights random-small", 2, "--shape"),
+        ("--shape tiny --steps 3 --tokens 5", 2, "--tokens"),
+        ("--shape tiny --steps 3 --epochs 2", 2, "--epochs"),
+        ("--shape tiny --keep-vectors", 2, "--weights"),
+        ("--shape tiny b.txt", 2, "extra"),
+        ("--shape tiny --heldout no.txt", 2, "no.txt"),
+        ("--shape tiny --vocabulary no.txt", 2, "no.txt"),
+        ("--shape tiny --vocabulary words.txt", 1, "<S>"),
+        ("--shape tiny --vocabulary words.txt --vocabulary-size 9", 2, "--vocabulary-size"),
+    ],
+    "word-vectors --out new.safetensors": [
+        ("", 2, "--model"),
+        ("glove.txt --out glove.bin", 2, ".safetensors"),
+        ("glove.txt --out taken.safetensors", 1, "--force"),
+        ("a.txt", 1, "a.txt:1"),
+        ("glove.txt --model SMALL", 2, "--model"),
+        ("glove.txt --text a.txt", 2, "--text"),
+        ("--model SMALL --text a.txt --vocabulary a.txt", 2, "exclude"),
+        ("--model SMALL", 1, "no words"),
+        ("--model english --text a.conllu", 2, "conllu"),
+    ],
+}
+
 # other commands; SMALL is the path of the golden model; variables stand before the command
 OTHERS = [
     ("bench http://127.0.0.1:9", 1, "127.0.0.1:9"),
@@ -105,6 +167,10 @@ OTHERS = [
     ("download 5.5B", 1, "5.5b/"),
     ("download small --mirror=x", 2, "--mirror"),
     ("evaluate SMALL --senses --device cuda:99", 2, "cuda:99"),
+    *(
+        (f"fit {name} --kind sentence --train train.tsv --model SMALL --out tasks", 2, "A-Z")
+        for name in ("../x", "''", "'a b'", ".hidden")
+    ),
     ("index a.conllu out --model SMALL", 2, "conllu"),
     ("info damaged", 1, "damaged"),
     ("info qqqq", 1, "english, random-small, small, medium, original, 5.5b, pubmed"),
@@ -142,7 +208,6 @@ OTHERS = [
     ("tokenize dot.txt --tokenizer moses", 1, "line 2"),
     ("tokenize latin.txt --tokenizer moses", 1, "UTF-8"),
     ("train run --text a.conllu", 2, "conllu"),
-    ("word-vectors --model english --out out.safetensors --text a.conllu", 2, "conllu"),
 ]
 
 
@@ -152,7 +217,11 @@ def embed(line: str) -> str:
     return f"embed {line}" if has_model else f"embed {line} --model SMALL"
 
 
-ROWS = [*((embed(line), code, word) for line, code, word in EMBED), *OTHERS]
+ROWS = [
+    *((embed(line), code, word) for line, code, word in EMBED),
+    *((f"{start} {line}", *end) for start, rows in BEGUN.items() for line, *end in rows),
+    *OTHERS,
+]
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +231,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
     (root / "latin.txt").write_bytes(b"\xff\n")
+    (root / "torn.xz").write_bytes(lzma.compress(b"a b c\n" * 1_000)[:-20])
     (root / "empty").mkdir()
     shutil.copytree(SMALL, root / "damaged")
     (root / "damaged" / "weights.hdf5").write_bytes(b"\x89HDF\r\n\x1a\n\0")
@@ -181,7 +251,7 @@ def test_a_command_is_refused_in_one_line(
     monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 0.1)
     before = sorted(folder.rglob("*"))
 
-    given = [str(SMALL) if each == "SMALL" else each for each in line.split()]
+    given = [str(SMALL) if each == "SMALL" else each for each in shlex.split(line)]
     variables = {"ELMO_OFFLINE": "1", "ELMO_CACHE": str(tmp_path)}
     while given[0].startswith("ELMO_"):
         name, _, value = given.pop(0).partition("=")

@@ -35,35 +35,6 @@ def test_the_token_layer_of_a_model_becomes_one_and_raw_text_is_told() -> None:
     assert "sat." in made.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "word"),
-    [
-        (("glove.txt", "--out", "glove.bin"), 2, ".safetensors"),
-        (("glove.txt", "--out", "here.safetensors"), 1, "--force"),
-        (("text.txt", "--out", "new.safetensors"), 1, "text.txt:1"),
-        (("--out", "new.safetensors"), 2, "--model"),
-        (("glove.txt", "--model", SMALL, "--out", "new.safetensors"), 2, "--model"),
-        (("glove.txt", "--text", "text.txt", "--out", "new.safetensors"), 2, "--text"),
-        (
-            (
-                *("--model", SMALL, "--text", "text.txt", "--vocabulary", "text.txt"),
-                *("--out", "new.safetensors"),
-            ),
-            2,
-            "exclude",
-        ),
-        (("--model", SMALL, "--out", "new.safetensors"), 1, "no words"),
-    ],
-)
-def test_refusals(arguments: tuple[object, ...], code: int, word: str) -> None:
-    Path("here.safetensors").touch()
-
-    found = elmo("word-vectors", *arguments)
-
-    assert (found.exit_code, word in found.stderr) == (code, True), found.stderr
-    assert not Path("new.safetensors").exists() and not Path("here.safetensors").stat().st_size
-
-
 @pytest.mark.parametrize("name", ["glove.txt", ".", "no.safetensors", "x" * 300])
 def test_another_file_ends_the_start_in_one_line_with_its_setting(name: str) -> None:
     found = elmo("serve", "--model", SMALL, "--word-vectors", name, "--port", 0)
