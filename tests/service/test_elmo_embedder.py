@@ -6,7 +6,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+import elmo_client
 from elmo_client import CannotSend, InvalidRequest, TokenWarning
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve import ElmoEmbedder
@@ -26,21 +27,30 @@ from tests.support.servers import SMALL, Running
 SENTENCES = [["The", "cat", "sat", "."], [], ["a"], ["The", "cat", "sat", "."]]
 
 
+KINDS: dict[str, Callable[[str], Any]] = {
+    "in process": lambda _: ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5"),
+    "over HTTP": ElmoEmbedder,
+    "of the client": elmo_client.ElmoEmbedder,
+}
+
+
 @pytest.fixture(scope="module", params=["in process", "over HTTP"])
 def embedder(request: pytest.FixtureRequest, server: Running) -> Iterator[ElmoEmbedder]:
-    embedder = (
-        ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5")
-        if request.param == "in process"
-        else ElmoEmbedder(server.url)
-    )
-    yield embedder
-    embedder.close()
+    with KINDS[request.param](server.url) as embedder:
+        yield embedder
 
 
-def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder) -> None:
-    one = embedder.embed_sentence(SENTENCES[0])
-    several = embedder.embed_batch(SENTENCES)
-    many = embedder.embed_sentences(iter(SENTENCES), batch_size=3)
+@pytest.fixture(scope="module", params=KINDS)
+def any_embedder(request: pytest.FixtureRequest, server: Running) -> Iterator[ElmoEmbedder]:
+    """One of the two, or the client's, which has the same methods but for tensors."""
+    with KINDS[request.param](server.url) as embedder:
+        yield embedder
+
+
+def test_methods_and_shapes_are_those_of_allennlp(any_embedder: ElmoEmbedder) -> None:
+    one = any_embedder.embed_sentence(SENTENCES[0])
+    several = any_embedder.embed_batch(SENTENCES)
+    many = any_embedder.embed_sentences(iter(SENTENCES), batch_size=3)
 
     assert one.shape == (3, 4, 32) and one.dtype == np.float32
     assert [each.shape for each in several] == [(3, 4, 32), (3, 0, 32), (3, 1, 32), (3, 4, 32)]
@@ -48,9 +58,9 @@ def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder) -> Non
     for batched, streamed in zip(several, many, strict=True):
         np.testing.assert_allclose(batched, streamed, rtol=0, atol=1e-5)
     np.testing.assert_allclose(several[0], one, rtol=0, atol=1e-5)
-    assert embedder.embed_batch([]) == []
+    assert any_embedder.embed_batch([]) == []
     iterator: Any = iter(SENTENCES)
-    assert [each.shape for each in embedder.embed_batch(iterator)] == [
+    assert [each.shape for each in any_embedder.embed_batch(iterator)] == [
         each.shape for each in several
     ]
 
@@ -64,19 +74,19 @@ def test_a_batch_has_one_sentence_or_more(embedder: ElmoEmbedder) -> None:
     ("line", "expected"), [(b"a b\n", "a string"), ("one two\nthree\n", "one line")]
 )
 def test_what_is_no_line_of_text_is_refused(
-    embedder: ElmoEmbedder, tmp_path: Path, line: Any, expected: str
+    any_embedder: ElmoEmbedder, tmp_path: Path, line: Any, expected: str
 ) -> None:
     with pytest.raises(CannotSend, match=f"^line 1 is .*; expected {expected}"):
-        embedder.embed_file([line], tmp_path / "out.hdf5")
+        any_embedder.embed_file([line], tmp_path / "out.hdf5")
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_vectors_are_allennlps_from_zero_state(embedder: ElmoEmbedder) -> None:
+def test_vectors_are_allennlps_from_zero_state(any_embedder: ElmoEmbedder) -> None:
     expected = golden.arrays("stateless_f64")
     _, members, sentences = next(golden.batches())
 
-    for member, vectors in zip(members, embedder.embed_batch(sentences), strict=True):
+    for member, vectors in zip(members, any_embedder.embed_batch(sentences), strict=True):
         answer = expected[f"b0_s{member}_full"][:, 1:-1]
         np.testing.assert_allclose(vectors, answer, rtol=0, atol=5e-5)
 
@@ -129,23 +139,24 @@ def test_one_empty_sentence_leaves_the_state_as_it_is() -> None:
 
 @pytest.mark.parametrize("output_format", ["all", "top", "average", "sum"])
 def test_embed_file_writes_what_the_command_writes(
-    embedder: ElmoEmbedder, tmp_path: Path, output_format: Any
+    any_embedder: ElmoEmbedder, tmp_path: Path, output_format: Any
 ) -> None:
-    lines = io.StringIO("The cat sat .\n a \nThe cat sat .\n")
+    lines = io.StringIO("The cat sat .\n a/b \nThe cat sat .\n")
     output = tmp_path / "out.hdf5"
     output.write_text("replaced, as it always was")
 
-    embedder.embed_file(lines, output, output_format, batch_size=2)
+    any_embedder.embed_file(lines, output, output_format, batch_size=2)
 
-    whole = embedder.embed_batch([["The", "cat", "sat", "."], ["a"]])
+    whole = any_embedder.embed_batch([["The", "cat", "sat", "."], ["a/b"]])
     of = {"all": lambda v: v, "top": lambda v: v[-1], "average": lambda v: v.mean(0)}
     of["sum"] = lambda v: v.sum(0)
     with h5py.File(output) as file:
         assert set(file) == {"0", "1", "2", "sentence_to_index"}
-        assert json.loads(file["sentence_to_index"][0]) == {"The cat sat .": "2", "a": "1"}
+        assert json.loads(file["sentence_to_index"][0]) == {"The cat sat .": "2", "a/b": "1"}
         for number, vectors in ((0, whole[0]), (1, whole[1]), (2, whole[0])):
             expected = of[output_format](vectors)
             np.testing.assert_allclose(file[str(number)][()], expected, rtol=0, atol=1e-5)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.hdf5"]
 
 
 def test_embed_file_knows_the_flags(embedder: ElmoEmbedder, tmp_path: Path) -> None:
@@ -205,14 +216,14 @@ def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
         ElmoEmbedder(options, weights)
 
 
-def test_a_string_is_refused_with_the_word_that_helps(embedder: ElmoEmbedder) -> None:
+def test_a_string_is_refused_with_the_word_that_helps(any_embedder: ElmoEmbedder) -> None:
     text: Any = "Hello world"
 
-    for call in (embedder.embed_sentence, embedder.embed_batch):
+    for call in (any_embedder.embed_sentence, any_embedder.embed_batch):
         with pytest.raises(CannotSend, match=r"'Hello world'.*text\.split\(\)"):
             call(text)
     with pytest.raises(CannotSend, match=r"sentence 0 .*'Hello world'.*text\.split\(\)"):
-        embedder.embed_batch([text])
+        any_embedder.embed_batch([text])
 
 
 def test_the_package_loads_it_at_its_first_use() -> None:
