@@ -1,5 +1,7 @@
 """Windows of time steps of both directions, as a CUDA graph holds them: computed here on a CPU."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -67,6 +69,35 @@ def test_a_batch_that_stops_at_each_window_keeps_its_state(windowed: Encoder) ->
     assert stops > max(LENGTHS[:12]) // WINDOW
     for n in range(12):
         torch.testing.assert_close(found[n], whole[n], rtol=0, atol=ROUNDING)
+
+
+def test_a_capture_without_memory_fails_its_batch_alone(
+    windowed: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that has stopped goes on, and the one that failed is computed again in halves."""
+    is_short = False
+
+    def capture(compute: Callable[[], None]) -> Callable[[], None]:
+        compute()
+        if is_short:
+            raise torch.OutOfMemoryError
+        return compute
+
+    expected, long = windowed.embed(SENTENCES), SENTENCES[3]
+    monkeypatch.setattr(windowed.bilm, "graphs", StepGraphs(windowed.bilm.stacks, capture, ROWS))
+    run = windowed.encode([long])
+    for _ in range(4):  # the words, and three windows
+        assert not run.advance(lambda: True)
+    is_short = True
+    with pytest.raises(torch.OutOfMemoryError):
+        windowed.embed(SENTENCES)
+    is_short = False
+    assert run.advance()
+    found = run.representations.sentences()
+    for half in (SENTENCES[:7], SENTENCES[7:]):
+        found += windowed.embed(half)
+    for one, other in zip(found, [expected[3], *expected], strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING)
 
 
 class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
