@@ -5,6 +5,7 @@ kernels are compiled at their first use, by the library that torch itself compil
 compiler has to be installed. Where it cannot, torch's operations take their place.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_log = logging.getLogger(__name__)
 _THREADS = 256  # of a block
 _ROUND = {
     torch.float32: ("float", "return x;"),
@@ -139,7 +141,13 @@ def pointwise(device: torch.device, dtype: torch.dtype) -> tuple[Pointwise, Poin
     try:
         with torch.cuda.device(device):
             compiled = [torch.cuda._compile_kernel(source, each) for each in ("cell", "hidden")]
-    except (AttributeError, ImportError, OSError, RuntimeError):
+    except (AttributeError, ImportError, OSError, RuntimeError) as error:
+        _log.warning(
+            "time steps in %s on %s take torch's operations, which are slower: %s; expected NVRTC",
+            dtype,
+            device,
+            " ".join(str(error).split()),
+        )
         return cell_by_torch, hidden_by_torch
     return _cell(compiled[0]), _hidden(compiled[1])
 

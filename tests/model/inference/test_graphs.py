@@ -10,6 +10,7 @@ from elmo_model.checkpoints import load
 from elmo_model.inference import lstm
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.graphs import WINDOW, StepGraphs
+from elmo_model.inference.kernels import cell_by_torch, pointwise
 from elmo_model.inference.linear import TorchLinear
 from tests.support.golden import SMALL
 from tests.support.pretend_device import NO_LAUNCHES
@@ -98,6 +99,15 @@ def test_a_capture_without_memory_fails_its_batch_alone(
         found += windowed.embed(half)
     for one, other in zip(found, [expected[3], *expected], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING)
+
+
+def test_a_device_without_a_compiler_takes_the_operations_of_torch_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for _ in range(2):
+        assert pointwise(torch.device("cuda:127"), torch.float16)[0] is cell_by_torch
+    (record,) = caplog.records
+    assert "torch.float16 on cuda:127" in record.getMessage()
 
 
 class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
