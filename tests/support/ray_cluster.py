@@ -32,18 +32,14 @@ def cluster(*cpus: int) -> Iterator[Cluster]:
     found = Cluster()
     try:
         for count in cpus:
-            add_node(found, count)
+            options = {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
+            found.add_node(num_cpus=count, **options)
         found.wait_for_nodes()
         ray.init(address=found.address, log_to_driver=False, logging_level="error")
         yield found
     finally:
         ray.shutdown()
         found.shutdown()
-
-
-def add_node(to: Cluster, cpus: int) -> Any:
-    """Start one more node, and return it."""
-    return to.add_node(num_cpus=cpus, object_store_memory=_STORE_BYTES, include_dashboard=False)
 
 
 def newest(of: Cluster) -> Any:

@@ -21,7 +21,7 @@ from elmo_serve.settings.text import from_strings
 from tests.support.answers import Answers, sentences
 from tests.support.load import Load
 from tests.support.ray_cluster import until
-from tests.support.servers import SMALL, free_port
+from tests.support.servers import free_port
 
 SENTENCES = sentences(None, 240, random.Random(5))
 GROUP = 12  # sentences of one request
@@ -75,9 +75,7 @@ def served(
     **arguments: object,
 ) -> Iterator[str]:
     """Serve behind the proxy, and return the URL; Ray waits until each replica is ready."""
-    settings = {"model": SMALL, "tasks": folder / "tasks", **arguments}
-    if "models" in settings:
-        del settings["model"]
+    settings = {"tasks": folder / "tasks", **arguments}
     wanted = from_strings({name: str(value) for name, value in settings.items()})
     replicas = deployment(wanted).options(serve.ingress()(HeldReplica), num_replicas=num_replicas)
     url = f"{address}{route_prefix.rstrip('/')}"
@@ -95,12 +93,6 @@ def _is_ready(url: str) -> bool:
         return httpx.get(f"{url}/health/ready", timeout=30).status_code == 200
     except httpx.TransportError:
         return False
-
-
-def running_replicas() -> int:
-    """Return how many replicas take requests."""
-    states = serve.status().applications["elmo"].deployments[Embeddings.__name__].replica_states
-    return int(states.get("RUNNING", 0))
 
 
 class RepeatingLoad(Load):
