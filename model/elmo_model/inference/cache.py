@@ -149,6 +149,11 @@ class Lease:
         if cache is not None:
             cache._count(rows, 1)
 
+    def vectors(self) -> Tensor:
+        """Return the rows (m, width) of the first table."""
+        rows = torch.from_numpy(self.rows).to(self.tables[0].device, non_blocking=True)
+        return self.tables[0].index_select(0, rows)
+
     def __del__(self) -> None:
         if self._cache is not None:
             self._cache._count(self.rows, -1)

@@ -6,7 +6,7 @@ and the host launches it as a whole. Rows are filled up to that number, and a wi
 """
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,49 +32,41 @@ Capture = Callable[[Callable[[], None]], Callable[[], None]]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A block of time steps of some rows, cut into windows; everything is an index.
+    """Some rows of a block of time steps, cut into windows; everything is an index.
 
     A window of n rows has 2 x WINDOW x n places: forward and backward, step by step. A place after
     the last token of a row holds that token again, and one of no row the first token of all. Those
     of all windows lie one behind the other.
     """
 
-    order: Numbers  # (rows,): the row of the batch that each row is, longest first
-    left: Numbers  # (rows + those of the largest graph,): the tokens of each row, and then zeros
-    sizes: tuple[tuple[int, int, int, int], ...]  # of each window: see `of`
+    rows: Numbers  # the rows of the batch, longest first
+    left: Numbers  # the tokens of each row, and then zeros, as many as rows of the largest graph
+    sizes: tuple[tuple[int, int, int], ...]  # of windows: first step, rows, rows of the graph
     targets: Numbers  # (places,): twice the token of each place, and one more for the backward one
 
     @classmethod
-    def of(cls, left: Numbers, first: Numbers, last: Numbers, rows: Sequence[int]) -> "Windows":
+    def of(
+        cls, left: Numbers, first: Numbers, last: Numbers, graphs: Sequence[int]
+    ) -> Iterator["Windows"]:
         """Cut rows with `left` tokens each, whose next ones are the tokens `first` and `last`.
 
-        The forward direction goes up from `first` and the backward one down from `last`. The sizes
-        of a window are its first row, its first step, its rows, and the rows of its graph.
+        The forward direction goes up from `first` and the backward one down from `last`. `graphs`
+        are the rows of all graphs; rows beyond the largest are in windows of their own.
         """
         order = np.argsort(-left, kind="stable")[: np.count_nonzero(left)]
-        sizes, targets = [], []
-        for begin in range(0, len(order), rows[-1]):
-            part = order[begin : begin + rows[-1]]
-            own, steps = left[part], np.arange(0, left[part[0]], WINDOW)
+        for part in np.split(order, range(graphs[-1], len(order), graphs[-1])):
+            own, steps = left[part], np.arange(0, left[part].max(initial=0), WINDOW)
             at = np.minimum(np.arange(len(steps) * WINDOW)[:, None], own - 1)
             both = np.stack((2 * (first[part] + at), 2 * (last[part] - at) + 1))
-            lives = np.searchsorted(-own, -steps)
-            for step, live in zip(steps.tolist(), lives.tolist(), strict=True):
-                filled = next(each for each in rows if each >= live)
-                window = np.zeros((2, WINDOW, filled), np.int64)
-                window[:, :, :live] = both[:, step : step + WINDOW, :live]
-                targets.append(window.ravel())
-                sizes.append((begin, step, live, filled))
-        padded = np.concatenate((left[order], np.zeros(rows[-1], np.int64)))
-        return cls(order, padded, tuple(sizes), np.concatenate(targets))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Carried:
-    """The state of a batch, and the rows of it that a part of a block goes on from."""
-
-    state: Tensor  # (L, sentences, 2, P + D)
-    rows: Tensor  # (n,)
+            sizes, targets = [], []
+            for step, live in zip(steps.tolist(), np.searchsorted(-own, -steps), strict=True):
+                filled = next(rows for rows in graphs if rows >= live)
+                target = np.zeros((2, WINDOW, filled), np.int64)
+                target[:, :, :live] = both[:, step : step + WINDOW, :live]
+                targets.append(target.ravel())
+                sizes.append((step, int(live), filled))
+            padded = np.concatenate((own, np.zeros(graphs[-1] - len(part), np.int64)))
+            yield cls(part, padded, tuple(sizes), np.concatenate(targets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +147,7 @@ class StepGraphs:
         shape = len(self._layers), rows[-1], 2, self._width + self._cells
         self._state = self._layers[0].bias.new_zeros(shape)
         self._left = torch.zeros(rows[-1], dtype=torch.int64, device=self._device)
-        self._carried: Carried | None = None
+        self._carried: tuple[Tensor, Tensor] | None = None  # the state of that batch, and its rows
         self._lock = threading.Lock()
 
     @staticmethod
@@ -170,46 +162,39 @@ class StepGraphs:
 
     def run(
         self, windows: Windows, vectors: Tensor, index: Numbers, state: Tensor, layers: Tensor
-    ) -> Generator[None, None, None]:
+    ) -> Iterator[None]:
         """Compute the windows of a block, with a stop after each.
 
         `index` (N,) is the row of each token in `vectors` (words, P). The outputs are written to
         `layers` (L + 1, N, 2P), and `state` (L, sentences, 2, P + D) becomes that after the block.
         """
-        order, left, ids, targets = uploaded(
-            self._device, windows.order, windows.left, index[windows.targets // 2], windows.targets
+        rows, left, ids, targets = uploaded(
+            self._device, windows.rows, windows.left, index[windows.targets // 2], windows.targets
         )
         halves = layers.view(len(layers), -1, self._width)  # of each token forward and backward
-        most = self.rows[-1]
-        carried = [Carried(state, rows) for rows in torch.split(order, most)]
-        places = [2 * WINDOW * rows for *_, rows in windows.sizes]
+        places = [2 * WINDOW * filled for *_, filled in windows.sizes]
         parts = torch.split(ids, places), torch.split(targets, places)
-        for (first, step, live, rows), known, target in zip(windows.sizes, *parts, strict=True):
+        for (step, live, filled), known, target in zip(windows.sizes, *parts, strict=True):
             with self._lock:
-                graph = self._graph(rows)
-                self._carry(carried[first // most], left[first : first + most], step)
+                graph = self._graph(filled)
+                if self._carried is None or self._carried[1] is not rows:
+                    self._put_back()
+                    torch.index_select(state, 1, rows, out=self._state[:, : len(rows)])
+                    torch.sub(left, step, out=self._left)
+                    self._carried = state, rows
                 torch.index_select(vectors, 0, known, out=graph.inputs)
                 graph.replay()
-                own = target.view(2, WINDOW, rows)[:, :, :live]
+                own = target.view(2, WINDOW, filled)[:, :, :live]
                 halves[:, own] = graph.outputs[:, :, :, :live]
             yield
         with self._lock:
-            if self._carried in carried:
-                self._put_back()
-
-    def _carry(self, carried: Carried, left: Tensor, step: int) -> None:
-        """Bring the state of a batch, with `left` tokens (rows,) before `step` steps, in place."""
-        if self._carried is carried:
-            return
-        self._put_back()
-        torch.index_select(carried.state, 1, carried.rows, out=self._state[:, : len(carried.rows)])
-        torch.sub(left, step, out=self._left)
-        self._carried = carried
+            self._put_back()
 
     def _put_back(self) -> None:
         """Write the state in place to that of its batch."""
-        if (carried := self._carried) is not None:
-            carried.state.index_copy_(1, carried.rows, self._state[:, : len(carried.rows)])
+        if self._carried is not None:
+            state, rows = self._carried
+            state.index_copy_(1, rows, self._state[:, : len(rows)])
             self._carried = None
 
     def _graph(self, rows: int) -> _Graph:

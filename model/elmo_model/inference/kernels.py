@@ -142,12 +142,8 @@ def pointwise(device: torch.device, dtype: torch.dtype) -> tuple[Pointwise, Poin
         with torch.cuda.device(device):
             compiled = [torch.cuda._compile_kernel(source, each) for each in ("cell", "hidden")]
     except (AttributeError, ImportError, OSError, RuntimeError) as error:
-        _log.warning(
-            "time steps in %s on %s take torch's operations, which are slower: %s; expected NVRTC",
-            dtype,
-            device,
-            " ".join(str(error).split()),
-        )
+        reason = " ".join(str(error).split())
+        _log.warning("slow time steps, %s on %s: %s; expected NVRTC", dtype, device, reason)
         return cell_by_torch, hidden_by_torch
     return _cell(compiled[0]), _hidden(compiled[1])
 

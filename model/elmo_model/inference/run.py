@@ -206,9 +206,9 @@ class BatchRun:
     def _windows(self, graphs: StepGraphs, left: Numbers) -> Steps:
         """Compute `left` tokens of each row by graphs, both directions at once, with layer 0."""
         first, last = self._starts + self._step, self._starts + self._lengths - 1 - self._step
-        windows = Windows.of(left, first, last, graphs.rows)
         words, layers = self._words, self.representations.layers
-        return graphs.run(windows, words.vectors, words.index, self._state, layers)
+        for windows in Windows.of(left, first, last, graphs.rows):
+            yield from graphs.run(windows, words.vectors, words.index, self._state, layers)
 
     def _look_up(self, words: Numbers) -> tuple[Lease | None, Numbers]:
         """Look up the input products of a block's words; return them, and the row of each position.

@@ -1,7 +1,7 @@
 """Words to vectors for inference: the token embedder behind a cache."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_model.inference.cache import Lease, Tables, WordCache
+from elmo_model.inference.cache import Tables, WordCache
 from elmo_model.inference.linear import linear_of
 from elmo_model.inference.row_buckets import (
     PRODUCT_COUNTS,
@@ -79,38 +79,27 @@ class WordEncoder:
         index = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))
         words = tuple(numbers)
         if (lease := self.cache.known(words)) is not None:
-            leases: Iterable[Lease] = (lease,)
-        else:
-            # by length, so that the words of a part have the same few widths in characters
-            order = np.argsort([len(word) for word in words], kind="stable")
-            words = tuple(words[number] for number in order)
-            index = np.argsort(order)[index]
-            leases = self._by_parts(words)
+            return DistinctWords(words, lease.vectors(), index), iter(())
+        # by length, so that the words of a part have the same few widths in characters
+        order = np.argsort([len(word) for word in words], kind="stable")
+        words = tuple(words[number] for number in order)
         vectors = self._none.new_empty(len(words), self._none.shape[1])
-        return DistinctWords(words, vectors, index), _gathered(leases, vectors)
+
+        def parts() -> Iterator[None]:
+            for start in range(0, len(words), _PART_WORDS):
+                part = words[start : start + _PART_WORDS]
+                lease = self.cache.look_up(part, partial(self._computed, part))
+                vectors[start : start + len(part)] = lease.vectors()
+                yield
+
+        return DistinctWords(words, vectors, np.argsort(order)[index]), parts()
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""
         return self._embedder.embed(words, self._counts.round_up)
 
-    def _by_parts(self, words: Sequence[str]) -> Iterator[Lease]:
-        for start in range(0, len(words), _PART_WORDS):
-            part = words[start : start + _PART_WORDS]
-            yield self.cache.look_up(part, partial(self._computed, part))
-
     def _computed(self, words: Sequence[str], places: Sequence[int]) -> Tables:
         return (self.compute([words[place] for place in places]),)
-
-
-def _gathered(leases: Iterable[Lease], vectors: Tensor) -> Iterator[None]:
-    """Copy the vectors of each lease to the next rows of `vectors`."""
-    start = 0
-    for lease in leases:
-        rows = torch.from_numpy(lease.rows).to(vectors.device, non_blocking=True)
-        end = start + len(rows)
-        torch.index_select(lease.tables[0], 0, rows, out=vectors[start:end])
-        start = end
-        yield
 
 
 class ExactLinear(nn.Module):
