@@ -15,18 +15,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import httpx
 import pytest
 
 from elmo_model.models.catalogue import CATALOGUE
 from tests.support.checkpoints import original_size_pair
+from tests.support.mirror import serving_files
 from tests.support.servers import SMALL, free_port
 
 ROOT = Path(__file__).parents[1]
@@ -110,25 +108,6 @@ class Shell:
             return False
 
 
-@contextmanager
-def mirror(folder: Path) -> Iterator[str]:
-    """Serve a folder on the loopback interface; yield its address."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    handler = partial(Quiet, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     base = tmp_path_factory.mktemp("readme")
@@ -141,7 +120,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     original_size_pair(published / "elmo" / "original")
     _rename_as_published(published / "elmo" / "original")
     port = free_port()
-    with mirror(published) as address:
+    with serving_files(published) as address:
         environment = {
             name: value
             for name, value in os.environ.items()

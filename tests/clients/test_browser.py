@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
 from tests.conftest import KEY
 from tests.support.browser import Page
-from tests.support.servers import SMALL, Running, free_port, running
+from tests.support.mirror import serving_files
+from tests.support.servers import SMALL, Running, running
 
 pytestmark = pytest.mark.long
 
@@ -33,20 +31,8 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The origin of a server of empty pages."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "index.html").write_text("<!doctype html><title>another origin</title>")
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    handler = partial(Quiet, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", free_port()), handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_files(folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from elmo_model.models.published import File, Published
+from elmo_serve.models.fetching import SUMS
 
 OPTIONS = json.dumps({"lstm": {}}).encode()
 WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB
@@ -106,15 +109,43 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+def assert_whole(folder: Path) -> None:
+    """Assert that the tiny model is in a folder of the cache, and nothing else but its notes."""
+    assert (folder / "elmo_tiny_options.json").read_bytes() == OPTIONS
+    assert (folder / "elmo_tiny_weights.hdf5").read_bytes() == WEIGHTS
+    names = {path.name for path in folder.iterdir()}
+    assert names == {".lock", SUMS, "elmo_tiny_options.json", "elmo_tiny_weights.hdf5"}
+
+
+@contextmanager
+def serving_files(folder: Path) -> Iterator[str]:
+    """Serve a folder on a free port; yield its address."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _running(partial(Quiet, directory=folder)) as address:
+        yield address
+
+
 @contextmanager
 def serving() -> Iterator[Mirror]:
     """Serve a tiny model on a free port."""
     mirror = Mirror({OPTIONS_PATH: OPTIONS, WEIGHTS_PATH: WEIGHTS})
     handler = type("HandlerOfThisMirror", (Handler,), {"mirror": mirror})
+    with _running(handler) as address:
+        mirror.address = f"{address}/mirror/"
+        yield mirror
+
+
+@contextmanager
+def _running(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        mirror.address = f"http://127.0.0.1:{server.server_port}/mirror/"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield mirror
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

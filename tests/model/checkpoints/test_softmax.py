@@ -17,6 +17,7 @@ from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.text.alphabets import WordVocabulary
 from tests.support import training_golden as golden
+from tests.support.language_models import write_bundle
 
 STORED = golden.arrays("char/weights_init")
 WEIGHT, BIAS = STORED["lm/softmax/W"], STORED["lm/softmax/b"]
@@ -25,11 +26,7 @@ WORDS = golden.vocabulary().words
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """A checkpoint of bilm-tf as TensorFlow saved it, with its vocabulary."""
-    folder = tmp_path / "bundle"
-    shutil.copytree(golden.FOLDER.parent / "tensorflow" / "bilm_tf", folder)
-    shutil.copy(golden.FOLDER / "vocab.txt", folder)
-    return folder
+    return write_bundle(tmp_path / "bundle")
 
 
 def pair(tmp_path: Path, name: str = "elmo_x_") -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,14 @@ from elmo_model.checkpoints import native
 from elmo_model.models.opening import open_model
 from tests.support import training_golden as golden
 from tests.support.command_line import elmo
+from tests.support.language_models import write_bundle
 
 HELDOUT = golden.FOLDER / "heldout.txt"
 
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """A checkpoint of bilm-tf as TensorFlow saved it, with its vocabulary."""
-    folder = tmp_path / "bilm_tf"
-    shutil.copytree(golden.FOLDER.parent / "tensorflow" / "bilm_tf", folder)
-    shutil.copy(golden.FOLDER / "vocab.txt", folder)
-    return folder
+    return write_bundle(tmp_path / "bilm_tf")
 
 
 @pytest.mark.parametrize("place", ["random-small", "model.safetensors", "published"])

@@ -15,7 +15,6 @@ import torch
 
 from elmo_model.files.locks import locked_file
 from elmo_model.models.opening import open_model
-from elmo_model.training import snapshot
 from elmo_model.training.snapshot import Snapshot
 from elmo_serve.commands.train import train
 from tests.support import training_golden as golden
@@ -23,6 +22,7 @@ from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.fork_server import Forked, forked
 from tests.support.full_disk import full_disk
+from tests.support.training_runs import last_snapshot
 
 TEXT = golden.FOLDER / "train.txt"
 _LONG = 300  # seconds after which a child is taken for hung, on any machine
@@ -60,12 +60,6 @@ def wait_for_steps(run: Path, steps: int, terminal: int | None = None) -> None:
             with contextlib.suppress(BlockingIOError):
                 os.read(terminal, 1 << 16)
         time.sleep(0.05)
-
-
-def last_snapshot(run: Path) -> Path:
-    path = snapshot.latest(run / "snapshots")
-    assert path is not None
-    return path
 
 
 def steps_of(run: Path) -> int:

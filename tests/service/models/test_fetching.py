@@ -16,20 +16,17 @@ import pytest
 from elmo_serve.models.cache import CacheSettings, DownloadError
 from elmo_serve.models.fetching import SUMS, fetch
 from tests.support.full_disk import full_disk
-from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
+from tests.support.mirror import (
+    MODEL,
+    OPTIONS,
+    OPTIONS_PATH,
+    WEIGHTS,
+    WEIGHTS_PATH,
+    Mirror,
+    assert_whole,
+)
 
 Download = Callable[..., Path]
-
-
-def assert_whole(folder: Path) -> None:
-    assert (folder / "elmo_tiny_options.json").read_bytes() == OPTIONS
-    assert (folder / "elmo_tiny_weights.hdf5").read_bytes() == WEIGHTS
-    assert sorted(path.name for path in folder.iterdir()) == [
-        ".lock",
-        SUMS,
-        "elmo_tiny_options.json",
-        "elmo_tiny_weights.hdf5",
-    ]
 
 
 def ignore(*_: object) -> None:

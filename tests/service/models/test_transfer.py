@@ -9,23 +9,12 @@ import pytest
 
 from elmo_model.models.published import Published
 from elmo_serve.models.cache import CacheSettings, DownloadError
-from elmo_serve.models.fetching import SUMS, fetch
-from tests.support.mirror import MODEL, OPTIONS, WEIGHTS, WEIGHTS_PATH, Mirror
+from elmo_serve.models.fetching import fetch
+from tests.support.mirror import MODEL, WEIGHTS, WEIGHTS_PATH, Mirror, assert_whole
 
 Download = Callable[..., Path]
 
 WEIGHTS_ALONE = Published("tiny", "", MODEL.files[1:])
-
-
-def assert_whole(folder: Path) -> None:
-    assert (folder / "elmo_tiny_options.json").read_bytes() == OPTIONS
-    assert (folder / "elmo_tiny_weights.hdf5").read_bytes() == WEIGHTS
-    assert sorted(path.name for path in folder.iterdir()) == [
-        ".lock",
-        SUMS,
-        "elmo_tiny_options.json",
-        "elmo_tiny_weights.hdf5",
-    ]
 
 
 def test_a_cut_connection_is_resumed(mirror: Mirror, download: Download, tmp_path: Path) -> None:

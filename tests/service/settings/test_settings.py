@@ -1,13 +1,11 @@
 """Settings: checked once, frozen, never read from the environment."""
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from elmo_serve import settings as module
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
 
@@ -58,18 +56,6 @@ def test_a_batch_is_by_device_whatever_the_longest_sentence(
     settings = Settings(max_sentence_tokens=sentence, max_batch_tokens=given)
 
     assert settings.batch_tokens(device) == tokens
-
-
-def test_settings_do_not_read_the_environment() -> None:
-    tree = ast.parse(Path(module.__file__).read_text())
-    imported = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-
-    assert not imported & {"os", "environ", "getenv"}
 
 
 def test_keys_of_a_file_are_added_to_the_others(tmp_path: Path) -> None:

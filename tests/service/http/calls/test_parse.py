@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
 from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.token_warnings import TokenLimit
 
@@ -99,7 +100,7 @@ def test_places_of_pairs_follow_one_another() -> None:
     assert [found.pointer(index) for index in range(2)] == ["/pairs/0/0", "/pairs/0/1"]
 
 
-@pytest.mark.parametrize("model", [EmbeddingsRequest, SimilarityRequest])
+@pytest.mark.parametrize("model", [EmbeddingsRequest, NeighboursRequest, SimilarityRequest])
 def test_examples_are_read(model: type[BaseModel]) -> None:
     (example,) = model.model_json_schema()["examples"]
 

@@ -11,15 +11,6 @@ from elmo_serve.http.schemas.neighbours import NeighboursRequest
 LIMITS = RequestLimits(10, 10)
 
 
-def test_the_example_is_read() -> None:
-    (example,) = NeighboursRequest.model_json_schema()["examples"]
-
-    body = parse(NeighboursRequest, orjson.dumps(example), LIMITS)
-
-    assert body.request == NeighboursRequest(**example).model_copy(update={"text": ()})
-    assert body.sentences == [example["text"]]
-
-
 @pytest.mark.parametrize("layers", [0, 2, 1.0, "top", "average"])
 def test_a_layer_has_a_number_or_a_name(layers: Any) -> None:
     body = orjson.dumps({"tokens": ["a"], "token": 0, "layers": layers})
