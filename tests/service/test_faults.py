@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from elmo_serve.http.media_types import npz
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
 from tests.support.processes import children, is_alive
-from tests.support.servers import Running, running, spawned
+from tests.support.servers import Running, running, spawned, until
 
 pytestmark = pytest.mark.long
 
@@ -50,15 +49,6 @@ def lasting(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Itera
     """A server that several tests share."""
     with running(tmp_path_factory.mktemp("lasting"), model=checkpoint) as server:
         yield server
-
-
-def until(condition: Callable[[], bool], seconds: float = 120) -> float:
-    """Wait for a condition and return how many seconds it took."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < seconds, "this never happened"
-        time.sleep(0.01)
-    return time.monotonic() - start
 
 
 def is_ready(server: Running) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,11 +53,3 @@ def lose_node(of: Cluster) -> None:
     for pid in below(raylet.process.pid):
         os.kill(pid, signal.SIGKILL)
     of.remove_node(node, allow_graceful=False)
-
-
-def until(is_so: Callable[[], bool], seconds: float = 300) -> None:
-    """Wait for a state that stays once it is reached; raises AssertionError if it never is."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "the state was not reached"
-        time.sleep(0.1)

@@ -32,6 +32,14 @@ _COMMAND = Path(sys.executable).with_name("elmo")
 _LISTENING = re.compile(r'listening on (http://[^\s",]+)')
 
 
+def until(is_so: Callable[[], bool], seconds: float = 300) -> None:
+    """Wait for a state that stays once it is reached; raises AssertionError if it never is."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "the state was not reached"
+        time.sleep(0.02)
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A server that answers; `url` has no slash at its end."""
@@ -39,6 +47,8 @@ class Running:
     url: str
     process: subprocess.Popen[bytes] | Forked
     log_file: Path
+
+    until = staticmethod(until)
 
     @property
     def pid(self) -> int:
@@ -71,13 +81,6 @@ class Running:
             with suppress(OSError):  # it has just been closed
                 found.append(str(link.readlink()))
         return found
-
-    def until(self, is_so: Callable[[], bool], seconds: float = 120) -> None:
-        """Wait for a state that stays once it is reached; raises AssertionError if it never is."""
-        deadline = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < deadline, "the state was not reached"
-            time.sleep(0.02)
 
     def stop(self, seconds: float = 20) -> int:
         """Send SIGTERM and return the exit status; a server that does not end is killed."""

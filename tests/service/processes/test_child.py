@@ -21,6 +21,7 @@ from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
 from tests.support.processes import is_alive
+from tests.support.servers import until
 
 
 def add_up(parent: Parent) -> None:
@@ -267,7 +268,4 @@ def test_a_child_that_is_busy_ends_with_a_server_that_is_killed() -> None:
         pid = int(server.stdout.readline())
         server.kill()
         server.wait()
-        deadline = time.monotonic() + 60
-        while is_alive(pid):
-            assert time.monotonic() < deadline, "it lives on"
-            time.sleep(0.01)
+        until(lambda: not is_alive(pid))

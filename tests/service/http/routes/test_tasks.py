@@ -1,8 +1,6 @@
 """/tasks: named scalar mixes, kept in a folder, seen by the next request."""
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.tasks.file import MAX_FILE_BYTES
 from tests.support.in_process import in_process
-from tests.support.servers import SMALL
+from tests.support.servers import SMALL, until
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
 SENTENCES = [["The", "cat", "sat", "."], [], ["alone"]]
@@ -110,12 +108,6 @@ def test_a_put_is_seen_by_the_next_request(client: httpx.Client) -> None:
 
         for one, two in zip(vectors(client, task="ner"), vectors(client, mix=mix), strict=True):
             np.testing.assert_array_equal(one, two)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Ask again until a condition holds; the test hangs, and so fails, where it never does."""
-    while not condition():
-        time.sleep(0.02)
 
 
 def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) -> None:
