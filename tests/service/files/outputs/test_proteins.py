@@ -20,7 +20,7 @@ from elmo_serve.files.proteins import Records
 from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.opening import InProcess, open_network
 from tests.support.embedding_runs import close, done, embed, layers_of, refused
 
 SEQUENCES = {"P1": "SEQWENCE", "P2": "PROTEIN", "P3": "", "P4": "ACDEFGHIKLMNPQRSTVWY" * 4}
@@ -206,16 +206,21 @@ class EndError(Exception):
     """The end of a process, after which the disk holds what it had written."""
 
 
+@pytest.fixture(scope="module")
+def network(elmo: ElmoNetwork) -> InProcess:
+    """The golden model, which computes each sequence by itself."""
+    return replace(open_network(elmo), batch_tokens=1)
+
+
 def run(
-    proteins: Path, output: Path, name: str, elmo: ElmoNetwork, ends: tuple[str, int]
+    proteins: Path, output: Path, name: str, network: InProcess, ends: tuple[str, int] = ("", 0)
 ) -> Report:
     """Write a layout; end at a step, after so many residues."""
     layout = LAYOUTS[name].layout
     assert layout is not None
     text = Text(proteins, "in.fasta", INPUTS["fasta"])
     options = EmbedOptions(None, name, input=str(proteins), output=str(output))
-    network = open_network(elmo)
-    source = LengthSorted(replace(network, batch_tokens=1), options.selected(network.info))
+    source = LengthSorted(network, options.selected(network.info))
 
     def step(name: str, done: int = 0, total: int = 0, unit: str = "") -> None:
         if name == ends[0] and done >= ends[1]:
@@ -237,7 +242,7 @@ def content(output: Path) -> dict[str, bytes]:
 def test_a_run_that_ended_early_continues_and_the_file_is_whole_or_absent(
     proteins: Path,
     tmp_path: Path,
-    elmo: ElmoNetwork,
+    network: InProcess,
     name: str,
     ends: tuple[str, int],
     resumed: int,
@@ -245,16 +250,16 @@ def test_a_run_that_ended_early_continues_and_the_file_is_whole_or_absent(
     whole, output = tmp_path / "whole" / "out", tmp_path / "again" / "out"
     whole.parent.mkdir()
     output.parent.mkdir()
-    run(proteins, whole, name, elmo, ("", 0))
+    run(proteins, whole, name, network)
 
     with pytest.raises(EndError):
-        run(proteins, output, name, elmo, ends)
+        run(proteins, output, name, network, ends)
     assert not output.exists()
     if name == "bio_embeddings":  # SIGKILL leaves what was being written
         torn = output.parent / "out.parts" / ".elmo-output" / STAGE
         torn.mkdir(parents=True)
         (torn / "embeddings_file.h5").write_bytes(b"torn")
-    report = run(proteins, output, name, elmo, ("", 0))
+    report = run(proteins, output, name, network)
 
     assert report.resumed == resumed
     assert content(output) == content(whole)
