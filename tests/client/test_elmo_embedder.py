@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import h5py
 import pytest
 
 from elmo_client import CannotSend, ElmoEmbedder, InvalidRequest, Unreachable
@@ -30,17 +29,6 @@ def test_a_list_in_place_of_a_text_is_refused(embedder: ElmoEmbedder) -> None:
     with pytest.raises(CannotSend, match="text 0"):
         embedder.embed_texts([texts])
     assert [each.text for each in embedder.embed_texts(iter(texts))] == texts
-
-
-def test_embed_file_has_the_flags_of_allennlp(embedder: ElmoEmbedder, tmp_path: Path) -> None:
-    output = tmp_path / "out.hdf5"
-
-    embedder.embed_file(["a b\n", "c\n"], output, use_sentence_keys=True)
-    with h5py.File(output) as file:
-        assert set(file) == {"a b", "c"}
-    embedder.embed_file(["a b\n", "c\n"], output, forget_sentences=True)
-    with h5py.File(output) as file:
-        assert set(file) == {"0", "1"}
 
 
 def test_embed_file_refuses_before_it_writes(embedder: ElmoEmbedder, tmp_path: Path) -> None:

@@ -34,22 +34,18 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"ELMO_CACHE": str(folder / "cache"), "ELMO_OFFLINE": "1"}
 
 
-@pytest.mark.parametrize("name", ["small", "Small"])
-def test_every_command_takes_published_names(
-    places: dict[str, str], tmp_path: Path, name: str
-) -> None:
-    target = tmp_path / "out.safetensors"
-
+def test_every_command_takes_published_names(places: dict[str, str], tmp_path: Path) -> None:
     results = [
-        elmo("info", name, **places),
-        elmo("convert", name, target, **places),
-        elmo("evaluate", name, "--senses", "--device", "cpu", **places),
+        elmo("info", "small", **places),
+        elmo("convert", "Small", tmp_path / "out.safetensors", **places),
+        elmo("evaluate", "Small", "--senses", "--device", "cpu", **places),
     ]
 
     assert [result.exit_code for result in results] == [0, 0, 0], results[2].output
-    settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})
-    resolved = with_resolved_models(settings).specs[0].source
-    assert resolved == f"{places['ELMO_CACHE']}/small"
+    for name in ("small", "Small"):
+        settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})
+        resolved = with_resolved_models(settings).specs[0].source
+        assert resolved == f"{places['ELMO_CACHE']}/small"
 
 
 def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variable() -> None:

@@ -1,7 +1,6 @@
 """`TaskFitter` in scikit-learn's tools."""
 
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.utils import estimator_checks
 
 from elmo_model.tasks.examples import FitError
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter, vectorizer
@@ -93,21 +91,6 @@ def test_cross_validation_and_grid_search_work() -> None:
     assert scores.shape == (2,) and np.isfinite(scores).all()
     assert search.best_params_["l2_weights"] in (0.001, 1.0)
     assert search.predict(SENTENCES[:3]).shape == (3,)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        estimator_checks.check_no_attributes_set_in_init,
-        estimator_checks.check_parameters_default_constructible,
-        estimator_checks.check_get_params_invariance,
-        estimator_checks.check_set_params,
-        estimator_checks.check_estimator_repr,
-        estimator_checks.check_estimator_cloneable,
-    ],
-)
-def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object], None]) -> None:
-    check("TaskFitter", TaskFitter())
 
 
 def test_a_seed_is_drawn_as_in_scikit_learn() -> None:

@@ -132,8 +132,11 @@ def test_a_server_is_asked_for_the_model_that_is_named(server: Running) -> None:
         estimator_checks.check_estimator_cloneable,
     ],
 )
-def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object], None]) -> None:
-    check("ElmoVectorizer", ElmoVectorizer())
+@pytest.mark.parametrize("estimator", [ElmoVectorizer, TaskFitter])
+def test_estimators_keep_the_conventions_of_scikit_learn(
+    check: Callable[[str, object], None], estimator: type
+) -> None:
+    check(estimator.__name__, estimator())
 
 
 @pytest.mark.parametrize(
