@@ -140,7 +140,7 @@ class StepGraphs:
         self._width = self._layers[0].recurrent.shape[1]
         self._cells = self._layers[0].recurrent.shape[2] // 4
         self._device = self._layers[0].bias.device
-        self._capture = capture or _Capture(self._device)
+        self._capture = capture or GraphCapture(self._device)
         self._graphs: dict[int, _Graph] = {}
         # of the batch whose window was the last one, in place for all graphs: the state
         # (L, rows, 2, P + D), and the steps (rows,) that each row has left
@@ -249,7 +249,7 @@ def uploaded(device: torch.device, *arrays: Numbers) -> tuple[Tensor, ...]:
     return torch.split(joined.to(device, non_blocking=True), [len(array) for array in arrays])
 
 
-class _Capture:
+class GraphCapture:
     """Captures CUDA graphs, which share the memory of what is between their inputs and outputs."""
 
     def __init__(self, device: torch.device) -> None:

@@ -106,7 +106,7 @@ def needed_softmax(
     """Return the softmax that `find_softmax` finds. Raises CheckpointError as well for none."""
     if (stored := find_softmax(name_or_path, elmo, file, words)) is None:
         raise CheckpointError(
-            f"{name_or_path}: has no softmax with its vocabulary; expected a run of `elmo train` "
-            f"without --keep-vectors, or a model with one beside it (docs/models.md)"
+            f"{name_or_path}: has no softmax with its vocabulary; expected a run of `elmo train`, "
+            f"or a model with one beside it (docs/models.md)"
         )
     return stored

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -13,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.network.bilm import time_steps
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Alphabet
 from elmo_model.training.corpus import Corpus, Ids
@@ -23,6 +23,8 @@ from elmo_model.training.sampled_softmax import draw_candidates
 from elmo_model.training.vocabulary import Vocabulary
 
 _PREFETCHED = 8  # batches that wait in the queue; more only cost memory
+_WIDTHS = (16, 24)  # characters of the narrow chunks of fixed widths
+_ROWS = 128  # a chunk of fixed width has a multiple of as many words
 _ENCODED = 1 << 16  # words whose characters are encoded at once; bounds memory
 
 
@@ -31,21 +33,17 @@ NO_CANDIDATES: Ids = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """The N = T x B words of one direction, packed time by time: step t has sizes[t] of them.
+    """The words of one direction, T steps of B rows.
 
-    - `index` (N,) is the row of each word among the batch's distinct words, `targets` (N,) the
+    - `index` (T, B) is the row of each word among the batch's distinct words, `targets` (T, B) the
       vocabulary number of the word that follows.
-    - A row is split into segments at sentence starts. `before[k]` is the row whose carried state
-      segment k starts from (B = zero state), segments sorted by descending length; `after[r]` is
-      the last segment of row r.
+    - `keep` (T, B, 1) is false where a row starts a sentence, from zero state.
     - `candidates` (S,) and `tries` belong to the sampled softmax; S is 0 for the full softmax.
     """
 
     index: Tensor
     targets: Tensor
-    sizes: tuple[int, ...]
-    before: Tensor
-    after: Tensor
+    keep: Tensor
     candidates: Tensor
     tries: Tensor
 
@@ -58,27 +56,20 @@ class Direction:
         candidates: Ids = NO_CANDIDATES,
         tries: int = 0,
     ) -> Self:
-        """Pack rows of words and targets, (B, T) each.
+        """Turn rows of words and targets, (B, T) each, into time steps.
 
-        With a mask of sentence `starts` (B, T) the state is zero at each of them. Otherwise every
-        row is one segment that continues from its carried state.
+        With a mask of sentence `starts` (B, T) the state is zero at each of them. Otherwise it is
+        carried through every row.
         """
-        rows, steps = index.shape
-        breaks = np.zeros((rows, steps), dtype=bool) if starts is None else starts.copy()
-        own = breaks[:, 0].copy()  # rows whose first segment starts a sentence
-        breaks[:, 0] = True
-        begins = np.flatnonzero(breaks)
-        by_length, sizes, step, segment = time_steps(np.diff(begins, append=rows * steps))
-        order = begins[segment] + step
-        row, column = begins // steps, begins % steps
-        before = np.where((column == 0) & ~own[row], row, rows)
-        last = np.searchsorted(begins, np.arange(1, rows + 1) * steps) - 1
+        keep = np.ones(index.shape, dtype=bool) if starts is None else ~starts
+        by_step = (
+            torch.from_numpy(np.ascontiguousarray(each.T)) for each in (index, targets, keep)
+        )
+        index_by_step, targets_by_step, keep_by_step = by_step
         return cls(
-            torch.from_numpy(index.ravel()[order]),
-            torch.from_numpy(targets.ravel()[order]),
-            sizes,
-            torch.from_numpy(before[by_length]),
-            torch.from_numpy(np.argsort(by_length)[last]),
+            index_by_step,
+            targets_by_step,
+            keep_by_step.unsqueeze(2),
             torch.from_numpy(candidates),
             torch.tensor(tries, dtype=torch.float64),
         )
@@ -89,8 +80,7 @@ class Direction:
             self,
             index=change(self.index),
             targets=change(self.targets),
-            before=change(self.before),
-            after=change(self.after),
+            keep=change(self.keep),
             candidates=change(self.candidates),
             tries=change(self.tries),
         )
@@ -110,6 +100,13 @@ class Batch:
     rows: int
     cursors: tuple[Cursor, ...] = ()
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Every tensor of the batch, in one order for all batches."""
+        found: list[Tensor] = []
+        self.map(lambda values: found.append(values) or values)  # type: ignore[func-returns-value]
+        return found
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the batch with `change` applied to every tensor."""
         forward, backward = self.directions
@@ -124,7 +121,12 @@ class Batch:
 
 
 class CharacterTable:
-    """The characters of every word of a corpus, and its number in the vocabulary."""
+    """The characters of every word of a corpus, and its number in the vocabulary.
+
+    Distinct words of a batch are cut into chunks of about `chunk` characters. Without `chunk` they
+    are cut at fixed widths, and chunks are filled up to numbers of rows that hardly change from
+    batch to batch, as a captured step needs it.
+    """
 
     def __init__(
         self,
@@ -132,18 +134,19 @@ class CharacterTable:
         vocabulary: Vocabulary,
         alphabet: Alphabet,
         cnn: CharCNNConfig,
-        chunk: int,
+        chunk: int | None,
     ) -> None:
         self.targets = vocabulary.word_ids(corpus.words)
         self._lengths = np.array(alphabet.lengths(corpus.words), dtype=np.int64)
         # one window of padding after a word holds every value that the max-pool can see there
-        self._widths = np.minimum(self._lengths + cnn.widest, alphabet.max_characters)
+        most = alphabet.max_characters
+        self._widths = np.minimum(self._lengths + cnn.widest, most)
         self._chunk = chunk
+        self._fixed = (*(width for width in _WIDTHS if width < most), most)
+        self._rows = [0 for _ in self._fixed]  # of each of these widths
         self._ids = np.concatenate(
             [
-                alphabet.encode(
-                    corpus.words[start : start + _ENCODED], alphabet.max_characters
-                ).astype(np.int16)
+                alphabet.encode(corpus.words[start : start + _ENCODED], most).astype(np.int16)
                 for start in range(0, len(corpus.words), _ENCODED)
             ]
         )
@@ -155,20 +158,38 @@ class CharacterTable:
         marks[words] = True
         distinct = np.flatnonzero(marks)
         distinct = distinct[np.argsort(self._lengths[distinct], kind="stable")]
-        self._rank[distinct] = np.arange(len(distinct))
-        return tuple(self._chunks(distinct)), self._rank[words]
+        chunks, first = list[Tensor](), 0
+        size = self._chunk
+        cut = self._at_widths(distinct) if size is None else self._by_size(distinct, size)
+        for own, width, rows in cut:
+            ids = np.zeros((rows, width), dtype=np.int64)
+            ids[: len(own)] = self._ids[own, :width]
+            self._rank[own] = np.arange(first, first + len(own))
+            chunks.append(torch.from_numpy(ids))
+            first += rows
+        return tuple(chunks), self._rank[words]
 
-    def _chunks(self, distinct: Ids) -> Iterator[Tensor]:
-        """Cut words sorted by length into chunks of about as many characters each."""
+    def _by_size(self, distinct: Ids, size: int) -> Iterator[tuple[Ids, int, int]]:
+        """Cut words sorted by length into chunks of about as many characters each.
+
+        Yields the words, the width and the rows of each.
+        """
         widths = self._widths[distinct]
         start = 0
         while start < len(distinct):
             # characters of a chunk from `start` to each later word; they never fall
             sizes = widths[start:] * np.arange(1, len(distinct) - start + 1)
-            end = start + max(1, int(np.searchsorted(sizes, self._chunk, side="right")))
-            ids = self._ids[distinct[start:end], : widths[end - 1]]
-            yield torch.from_numpy(ids.astype(np.int64))
+            end = start + max(1, int(np.searchsorted(sizes, size, side="right")))
+            yield distinct[start:end], int(widths[end - 1]), end - start
             start = end
+
+    def _at_widths(self, distinct: Ids) -> Iterator[tuple[Ids, int, int]]:
+        """Cut words sorted by length at fixed widths, into chunks whose rows never get fewer."""
+        ends = np.searchsorted(self._widths[distinct], self._fixed, side="right")
+        for number, (start, end) in enumerate(pairwise((0, *ends))):
+            if end - start > self._rows[number]:
+                self._rows[number] = -(-(end - start) * 9 // 8 // _ROWS) * _ROWS
+            yield distinct[start:end], self._fixed[number], self._rows[number]
 
 
 class Batches:

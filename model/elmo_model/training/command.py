@@ -163,8 +163,7 @@ def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
     if not processes.first:
         return []
     if options.heldout is None:
-        if not options.recipe.keep_vectors:
-            output().print("Without --heldout no perplexity is measured", markup=False)
+        output().print("Without --heldout no perplexity is measured", markup=False)
         return []
     sentences = list(islice(sentences_of(options.heldout), options.heldout_sentences))
     if not sentences:

@@ -18,19 +18,27 @@ _MOMENTUM = 0.95
 class Optimisers:
     """One or more optimisers, each over parameters and with a peak rate of its own.
 
-    On a CPU every second one runs in a thread of its own.
+    On a CPU every second one runs in a thread of its own. With `capturable` a step may be part of a
+    CUDA graph: rates are tensors on the device.
     """
 
-    def __init__(self, *parts: Optimizer) -> None:
-        self.parts = parts
+    def __init__(self, *parts: Optimizer, capturable: bool = False) -> None:
+        self.parts, self.capturable = parts, capturable
         self._peaks = [[group["lr"] for group in part.param_groups] for part in parts]
         self._device = parts[0].param_groups[0]["params"][0].device
+        self._prepare()
 
-    def step(self, factor: float) -> None:
-        """Take a step of every optimiser at `factor` times its peak rate."""
+    def set_factor(self, factor: float) -> None:
+        """Set the rate of the next steps to `factor` times the peak rate of each optimiser."""
         for part, peaks in zip(self.parts, self._peaks, strict=True):
             for group, peak in zip(part.param_groups, peaks, strict=True):
-                group["lr"] = peak * factor
+                if self.capturable:
+                    group["lr"].fill_(peak * factor)
+                else:
+                    group["lr"] = peak * factor
+
+    def step(self) -> None:
+        """Take a step of every optimiser."""
         if len(self.parts) == 1 or self._device.type != "cpu":
             _step(self.parts)
             return
@@ -50,6 +58,15 @@ class Optimisers:
         """Continue from a state that `state_dict` returned."""
         for part, own in zip(self.parts, state["parts"], strict=True):
             part.load_state_dict(own)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Put the rates where this device has them; the state may be that of another device."""
+        for part in self.parts:
+            for group in part.param_groups:
+                group["capturable"] = self.capturable
+                if self.capturable:
+                    group["lr"] = torch.tensor(float(group["lr"]), device=self._device)
 
 
 class Muon(Optimizer):
@@ -79,7 +96,7 @@ class Muon(Optimizer):
                 ahead = matrix.grad.lerp(momentum, _MOMENTUM)  # Nesterov's
                 matrix.mul_(1 - group["lr"] * group["weight_decay"])
                 scale = 0.2 * group["lr"] * max(matrix.shape) ** 0.5
-                matrix.add_(_orthogonal(ahead.to(self._dtype)), alpha=-scale)
+                matrix.sub_(_orthogonal(ahead.to(self._dtype)).to(matrix.dtype) * scale)
 
 
 def _orthogonal(matrix: Tensor) -> Tensor:
@@ -120,7 +137,7 @@ def optimiser_for(
     # two of about the same work, for two threads
     halves = [half for half in (hidden[::2], hidden[1::2]) if half]
     muons = (Muon(half, recipe.matrix_rate, recipe.weight_decay, dtype) for half in halves)
-    return Optimisers(*muons, _adamw(rest, recipe))
+    return Optimisers(*muons, _adamw(rest, recipe), capturable=rest[0].device.type == "cuda")
 
 
 def _step(parts: Iterable[Optimizer]) -> None:

@@ -58,19 +58,16 @@ class TrainOptions:
             raise OptionError(f"--device is {self.device!r}, expected auto, cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise OptionError("--device is cuda, and there is none; expected cpu")
-        recipe = self.recipe
         for name, value, other, excluded in (
             ("--steps", self.steps, "--tokens", self.tokens),
             ("--weights", self.weights, "--shape", self.shape),
             ("--weights", self.weights, "--cell", self.cell),
             ("--weights", self.weights, "--projection", self.projection),
-            ("--keep-vectors", recipe.keep_vectors, "--softmax-steps", recipe.softmax_steps),
         ):
             if value and excluded:
                 raise OptionError(f"{name} and {other}: expected only one of them")
-        if self.weights is None and (recipe.keep_vectors or recipe.softmax_steps):
-            name = "--keep-vectors" if recipe.keep_vectors else "--softmax-steps"
-            raise OptionError(f"{name} without --weights, expected both or neither")
+        if self.weights is None and self.recipe.softmax_steps:
+            raise OptionError("--softmax-steps without --weights, expected both or neither")
 
     def chosen_device(self) -> str:
         """Return "cpu" or "cuda"."""
@@ -137,7 +134,7 @@ class TrainOptions:
 
     def _recipe(self, words: int) -> Recipe:
         recipe = self.recipe
-        if self.softmax == "full" or recipe.keep_vectors:
+        if self.softmax == "full":
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:
             raise OptionError(

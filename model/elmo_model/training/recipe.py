@@ -34,8 +34,6 @@ class Recipe:
     - `softmax_steps` first steps train the softmax alone, so that a random softmax does not damage
       trained weights (Kumar et al. 2022, for classifiers). They have a learning-rate schedule of
       their own; the main one starts after them.
-    - `keep_vectors` trains the LSTMs of a network to keep their vectors instead of predicting
-      words: the loss is the distance to the vectors of the first weights.
     - `recurrent_noise` is the standard deviation of the noise that is added to the output of every
       LSTM where the next step reads it; 0 for none. Without it Muon trains networks that amplify
       rounding from token to token (`elmo evaluate --stability`).
@@ -62,7 +60,6 @@ class Recipe:
     softmax_bias: SoftmaxBias = "zero"
     samples: int = 8192
     softmax_steps: int = 0
-    keep_vectors: bool = False
     recurrent_noise: float = 0.0
     dropout: float = 0.1
     rows: int = 128

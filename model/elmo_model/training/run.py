@@ -135,7 +135,7 @@ class Folder:
     def export(self, model: LanguageModel, plan: Plan, vocabulary: Vocabulary) -> None:
         """Write the network as model.safetensors, for serving, and as the published pair.
 
-        The softmax, where the run trains one, is a file of its own beside the first.
+        The softmax is a file of its own beside the first.
         """
         elmo = model.elmo
         number = revision(elmo.config, elmo.state_dict())
@@ -143,9 +143,8 @@ class Folder:
         path = self.path / native.RUN_FILE
         native.save(elmo, path)
         beside, layer = path.with_suffix(softmax.ENDING), model.softmax
-        if not plan.recipe.keep_vectors:
-            kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
-            softmax.save(kept, beside, number, torch.float32)
+        kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
+        softmax.save(kept, beside, number, torch.float32)
         allennlp.write(elmo, self.path / "published")
 
 
@@ -168,16 +167,8 @@ def new_model(plan: Plan, network: ElmoNetwork | None = None) -> LanguageModel:
 
 
 def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary]:
-    """Return the language model of a run's last snapshot.
-
-    Raises TrainingError if there is none, or if the run trains no softmax.
-    """
+    """Return the language model of a run's last snapshot. Raises TrainingError without one."""
     plan = folder.read_plan()
-    if plan.recipe.keep_vectors:
-        raise TrainingError(
-            f"{folder.path}: has no softmax with its vocabulary: it was trained with "
-            f"--keep-vectors; expected a run without"
-        )
     path = latest(folder.snapshots)
     if path is None:
         raise TrainingError(f"{folder.path}: holds no snapshot yet")
@@ -206,5 +197,6 @@ def _empty_model(plan: Plan) -> LanguageModel:
             Origin(plan.name, native.NAME, ""),
             dropout=dropout,
         )
-        model = LanguageModel(elmo, Softmax(plan.words, config.lstm.projection), dropout)
+        layer = Softmax(plan.words, config.lstm.projection)
+        model = LanguageModel(elmo, layer, dropout, plan.recipe.recurrent_noise)
     return model.to_empty(device="cpu")

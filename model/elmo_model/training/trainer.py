@@ -13,14 +13,12 @@ from torch.nn.utils import clip_grad_norm_
 
 from elmo_model.inference.stability import largest_change
 from elmo_model.models.opening import find_softmax
-from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.progress import output, steps
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.log import RunLog
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.options import TrainOptions
@@ -29,11 +27,12 @@ from elmo_model.training.processes import Processes
 from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run import Folder, Plan, new_model
 from elmo_model.training.snapshot import Snapshot, latest
+from elmo_model.training.step_graph import StepGraph
 from elmo_model.training.vocabulary import Vocabulary
 
-# Characters of distinct words that pass the CNN at once. A larger number means fewer kernels and
-# more padding: on a CPU the characters should stay in the cache, on a GPU launches cost more.
-_CHUNK = {"cpu": 8192, "cuda": 1 << 17}
+# Characters of distinct words that pass the CNN at once on a CPU, where they should stay in the
+# cache.
+_CHUNK = 8192
 _AGREE_EVERY = 10  # steps between two exchanges of flags among processes; each costs a round trip
 
 
@@ -64,12 +63,6 @@ class Trainer:
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
         self.model = new_model(plan, network).to(self._device).train()
-        self._teacher: BiLM | None = None
-        if plan.recipe.keep_vectors:
-            assert network is not None  # or the options would have been refused
-            self._teacher = network.bilm.to(self._device).eval()
-            for part in (self.model.char_cnn, self.model.softmax):
-                part.requires_grad_(False)  # several processes expect a gradient of all else
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
             self.model.softmax.bias_from(torch.from_numpy(counts))
@@ -77,7 +70,6 @@ class Trainer:
             stored = find_softmax(options.weights, network)
             if stored is not None:
                 self.model.softmax.take_over(stored.read(), vocabulary)
-        use_fused_loop(self.model.elmo.bilm, plan.recipe.recurrent_noise)
         products = torch.bfloat16 if self._is_mixed else torch.float32
         self._optimiser = optimiser_for(self.model, plan.recipe, products)
         self._average = WeightAverage(self.model, plan.recipe.average)
@@ -86,6 +78,8 @@ class Trainer:
         rows = plan.recipe.rows // processes.count
         self._state = self.model.zero_state(rows)
         self._step, self._seconds = 0, 0.0
+        has_graph = self._optimiser.capturable and processes.count == 1
+        self._graph = StepGraph(self._learn, self._device) if has_graph else None
 
     def run(self, heldout: Sequence[Sequence[str]], should_stop: Callable[[], bool]) -> Outcome:
         """Train to the last step, or until `should_stop` returns true; save and export either way.
@@ -130,7 +124,7 @@ class Trainer:
         with prefetched(self._batches, self._step, pinned=pinned) as batches:
             while self._step < self._plan.steps and not stopped:
                 batch = next(batches)
-                losses, norm = self._move(batch.to(self._device))
+                losses, norm = self._move(batch)
                 self._step += 1
                 self._average.update(self._step, last=self._step == self._plan.steps)
                 self._seconds = time.perf_counter() - begin
@@ -164,18 +158,27 @@ class Trainer:
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
-        noise = recipe.recurrent_noise
-        if self._step == 0 and self._teacher is not None and noise:
-            self.model.shrink_recurrence(batch, noise, self._processes.mean)
+        # dropout and noise depend on the step alone, so a continued run draws the same masks
+        torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
+        self._optimiser.set_factor(lr_factor(recipe, self._step, self._plan.steps))
+        if self._graph is None or self._step < recipe.softmax_steps:
+            return self._learn(batch.to(self._device))
+        return self._graph(batch)
+
+    def _learn(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Change the weights and the state of the rows, in place, by a batch on the device."""
+        recipe = self._plan.recipe
         with _products(self._is_mixed and self._device.type == "cuda"):
-            losses, self._state = self._losses(batch)
+            losses, state = self._losses(batch)
             loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
             self._optimiser.zero_grad()
             torch.autograd.backward(loss)
             if self._step < recipe.softmax_steps:
                 self._processes.average_gradients(self.model.softmax.parameters())
             norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
-            self._optimiser.step(lr_factor(recipe, self._step, self._plan.steps))
+            self._optimiser.step()
+            self._state.h.copy_(state.h)
+            self._state.c.copy_(state.c)
         return losses.detach(), norm
 
     @property
@@ -184,15 +187,13 @@ class Trainer:
 
     def _losses(self, batch: Batch) -> tuple[Tensor, State]:
         """Map a batch to the losses (2,) of this step and the state of the rows after it."""
-        # dropout and noise depend on the step alone, so a continued run draws the same masks
-        torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
         found: tuple[Tensor, State]
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_mixed):
             # the wrapper of several processes expects a gradient of everything
             if self._step < self._plan.recipe.softmax_steps:
                 found = self.model(batch, self._state, softmax_alone=True)
             else:
-                found = self._data_parallel(batch, self._state, teacher=self._teacher)
+                found = self._data_parallel(batch, self._state)
         return found
 
     def _refuse_infinite(self, value: float) -> None:
@@ -222,8 +223,7 @@ class Trainer:
         if not self._processes.first:
             return
         model = self._average.model
-        has_softmax = not self._plan.recipe.keep_vectors
-        found = per_token(model, self._vocabulary, heldout) if has_softmax else None
+        found = per_token(model, self._vocabulary, heldout)
         log.measured(self._step, found, largest_change(model.elmo))
 
     def _save(self, batch: Batch) -> None:
@@ -261,7 +261,7 @@ class Trainer:
         plan, processes = self._plan, self._processes
         alphabet, cnn = self.model.elmo.alphabet, plan.config.char_cnn
         assert cnn is not None  # or the model would not have been made
-        chunk = _CHUNK.get(self._device.type, _CHUNK["cuda"])
+        chunk = _CHUNK if self._device.type == "cpu" else None
         return Batches(
             self._corpus,
             CharacterTable(self._corpus, self._vocabulary, alphabet, cnn, chunk),

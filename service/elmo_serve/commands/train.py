@@ -135,11 +135,6 @@ def _both(name: str) -> str:
     default=0,
     help="With --weights: first steps that train the softmax alone.",
 )
-@click.option(
-    "--keep-vectors",
-    is_flag=True,
-    help="With --weights: train the LSTMs to keep their vectors, not to predict words.",
-)
 @_of_recipe(
     "--recurrent-noise", _NOT_NEGATIVE, "Noise on the outputs that an LSTM's next step reads."
 )

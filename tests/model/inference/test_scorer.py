@@ -53,8 +53,9 @@ def test_the_losses_of_the_first_batch_are_those_of_bilm_tfs_graph(
             strict=True,
         ):
             (h, c), _ = model.zero_state(golden.ROWS).directions()
-            layers, _, _ = stack(vectors[direction.index], direction.sizes, h, c)
-            bits = scorer._bits(layers[-1], direction.targets)
+            steps, rows = direction.index.shape
+            layers, _, _ = stack(vectors[direction.index.flatten()], (rows,) * steps, h, c)
+            bits = scorer._bits(layers[-1], direction.targets.flatten())
             losses.append(bits.mean().item() * math.log(2))
     expected = golden.log()["steps"][0]
     assert losses == pytest.approx([expected["forward"], expected["backward"]], abs=1e-5)

@@ -1,9 +1,11 @@
-"""Batches are packed by segments, and prefetched by a thread in chunks of bounded size."""
+"""Batches are time steps of rows, and prefetched by a thread in chunks of bounded size."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Utf8Alphabet
@@ -15,16 +17,20 @@ from tests.support.corpora import corpus_of
 SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
 
 
-def table(chunk: int = 60) -> tuple[Corpus, CharacterTable]:
+def table(chunk: int | None = 60) -> tuple[Corpus, CharacterTable]:
     corpus = corpus_of(SENTENCES)
     cnn = CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50)
     return corpus, CharacterTable(corpus, corpus.vocabulary(6), Utf8Alphabet(), cnn, chunk)
 
 
 def batches(
-    seed: int | None = 1, share: tuple[int, int] = (0, 1), rows: int = 2, samples: int = 3
+    seed: int | None = 1,
+    share: tuple[int, int] = (0, 1),
+    rows: int = 2,
+    samples: int = 3,
+    chunk: int | None = 60,
 ) -> Batches:
-    corpus, characters = table()
+    corpus, characters = table(chunk)
     recipe = replace(RECIPES["modern"], rows=rows, unroll=3, samples=samples)
     return Batches(corpus, characters, recipe, 6, seed, share)
 
@@ -60,20 +66,26 @@ def test_the_end_of_a_text_that_is_read_once_ends_the_batches() -> None:
         assert len(list(found)) == 6  # 36 pairs, 6 a batch
 
 
-def test_rows_with_carried_state_are_packed_step_by_step() -> None:
+def test_chunks_of_fixed_widths_have_the_same_words_and_rows_that_never_get_fewer() -> None:
+    corpus, characters = table(chunk=None)
+    numbers = np.arange(len(corpus.words))
+    long = Utf8Alphabet().encode(corpus.words, 50)
+    sizes = []
+    for words in (numbers, numbers[:2], numbers[3:]):
+        chunks, rows = characters.look_up(words)
+        sizes.append([tuple(chunk.shape) for chunk in chunks])
+        padded = [functional.pad(chunk, (0, 50 - chunk.shape[1]), value=-1) for chunk in chunks]
+        for row, number in zip(rows, words, strict=True):
+            found = torch.cat(padded)[row]
+            assert found[found >= 0].tolist() == long[number][: int((found >= 0).sum())].tolist()
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_rows_become_steps_and_state_is_zero_at_the_starts_of_sentences() -> None:
     cells = np.arange(6).reshape(2, 3)
-    found = Direction.of(cells, cells)
-    assert found.index.tolist() == found.targets.tolist() == [0, 3, 1, 4, 2, 5]
-    assert found.sizes == (2, 2, 2)
-    assert found.before.tolist() == found.after.tolist() == [0, 1]
-
-
-def test_segments_are_packed_in_descending_order_of_length() -> None:
-    cells = np.arange(12).reshape(3, 4)
-    starts = np.array([[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]], dtype=bool)
-    found = Direction.of(cells, cells, starts)
-    # segments by length: row 1 whole, row 2 from 1, row 0 to 1, row 0 from 2, row 2 first cell
-    assert found.sizes == (5, 4, 2, 1)
-    assert found.index.tolist() == [4, 9, 0, 2, 8, 5, 10, 1, 3, 6, 11, 7]
-    assert found.before.tolist() == [3, 3, 0, 3, 2]  # 3: zero state, at a sentence start
-    assert found.after.tolist() == [3, 0, 1]
+    starts = np.array([[0, 1, 0], [1, 0, 0]], dtype=bool)
+    found = Direction.of(cells, cells + 6, starts)
+    assert found.index.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert found.targets.tolist() == [[6, 9], [7, 10], [8, 11]]
+    assert found.keep.squeeze(2).tolist() == [[True, False], [False, True], [True, True]]
+    assert Direction.of(cells, cells).keep.all()

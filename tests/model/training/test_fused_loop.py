@@ -3,109 +3,99 @@
 import pytest
 import torch
 
-from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.network.elmo import ElmoNetwork, Origin
-from elmo_model.network.initialise import initialise
-from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.training.fused_loop import FusedLSTM, use_fused_loop
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.lstm import ProjectedLSTM
+from elmo_model.training.fused_loop import fused_loop
 
-EVEN, UNEVEN = (3,) * 6, (4, 4, 3, 1, 1)
+STEPS, ROWS = 6, 3
+Tensors = list[torch.Tensor]
 
 
-def elmo(fused: bool, bound: float | None = None, *, projected: bool = True) -> ElmoNetwork:
-    cell, width = (7, 4) if projected else (4, 4)
-    made = ElmoNetwork(
-        ElmoConfig(
-            CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50),
-            LSTMConfig(2, cell, width, bound, bound, skip=True, projected=projected),
-        ),
-        Utf8Alphabet(),
-        Origin("", "", ""),
+def lstm(bound: float | None = None, *, projected: bool = True) -> ProjectedLSTM:
+    made = ProjectedLSTM(
+        LSTMConfig(1, 7 if projected else 4, 4, bound, bound, skip=False, projected=projected)
     )
-    initialise(made, torch.Generator().manual_seed(3)).double()
-    for parameter in made.bilm.parameters():
-        parameter.data *= 3  # so that the clips have an effect
-    if fused:
-        use_fused_loop(made.bilm)
-    return made
+    generator = torch.Generator().manual_seed(3)
+    for parameter in made.parameters():  # so large that the clips have an effect
+        parameter.data = torch.randn(parameter.shape, dtype=torch.float64, generator=generator)
+    return made.double()
 
 
-def outcome(made: ElmoNetwork, sizes: tuple[int, ...]) -> list[torch.Tensor]:
-    """Return outputs, state and all gradients over two batches with state carried."""
-    generator = torch.Generator().manual_seed(0)
-    stack, config = made.bilm.forward_stack, made.config.lstm
-    h = torch.zeros(config.layers, sizes[0], config.projection, dtype=torch.float64)
-    c = torch.zeros(config.layers, sizes[0], config.cell, dtype=torch.float64)
-    results = []
-    for _ in range(2):
-        tokens = torch.randn(
-            sum(sizes), config.projection, dtype=torch.float64, generator=generator
-        ).requires_grad_()
-        layers, h, c = stack(tokens, sizes, h.detach(), c.detach())
-        weights = torch.randn(layers[-1].shape, dtype=torch.float64, generator=generator)
-        (layers[-1] * weights).sum().backward()
-        assert tokens.grad is not None
-        results += [*(layer.detach() for layer in layers), h.detach(), c.detach(), tokens.grad]
-    return results + [p.grad for p in stack.parameters() if p.grad is not None]
+def numbers(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
 
-@pytest.mark.parametrize("sizes", [EVEN, UNEVEN])
+def gradients(layer: ProjectedLSTM, tokens: torch.Tensor, outputs: torch.Tensor) -> Tensors:
+    """Return the gradients of a weighted sum of the outputs."""
+    total = (outputs * numbers(*outputs.shape)).sum()
+    return list(torch.autograd.grad(total, [tokens, *layer.parameters()]))
+
+
+@pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize("bound", [None, 0.4])
 def test_outputs_state_and_gradients_are_those_of_the_network(
-    bound: float | None, sizes: tuple[int, ...]
+    bound: float | None, projected: bool
 ) -> None:
-    plain, full = elmo(False, bound), elmo(True, bound)
-    assert isinstance(full.bilm.forward_stack.layers[0], FusedLSTM)
-    expected, found = outcome(plain, sizes), outcome(full, sizes)
-    assert len(expected) == len(found) == 2 * 5 + 8
-    for one, other in zip(expected, found, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    """Sentences that begin within the rows are rows of their own in the network."""
+    layer = lstm(bound, projected=projected)
+    tokens = numbers(STEPS, ROWS, 4).requires_grad_()
+    h, c = numbers(ROWS, 4).clamp(-1, 1), numbers(ROWS, 7 if projected else 4)
+    keep = torch.ones(STEPS, ROWS, 1, dtype=torch.bool)
+    keep[2, 0] = keep[0, 1] = keep[5, 1] = False  # row 2 goes on with the text before
+
+    found, *last = fused_loop(layer, tokens, keep, h, c, None)
+    expected, ends = torch.zeros_like(found), []
+    for row, starts in enumerate(([0, 2], [0, 5], [0])):
+        for start, end in zip(starts, [*starts[1:], STEPS], strict=True):
+            kept = float(keep[start, row])
+            part = tokens[start:end, row]
+            outputs, *state = layer(part, (1,) * (end - start), *(v[[row]] * kept for v in (h, c)))
+            expected = expected.index_put(
+                (torch.arange(start, end), torch.tensor(row)), outputs, accumulate=True
+            )
+        ends.append(state)
+    every = zip(
+        [found, *last, *gradients(layer, tokens, found)],
+        [expected, *map(torch.cat, zip(*ends, strict=True)), *gradients(layer, tokens, expected)],
+        strict=True,
+    )
+    for one, other in every:
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
     if bound is not None:
-        assert expected[2].abs().max() == bound and expected[3].abs().max() == bound
-
-
-def test_an_lstm_without_projection_keeps_its_loop() -> None:
-    made = elmo(True, projected=False)
-    assert not any(isinstance(layer, FusedLSTM) for layer in made.bilm.forward_stack.layers)
+        assert last[1].abs().max() == bound
+        assert not projected or found.abs().max() == bound
 
 
 def test_bfloat16_is_near_float32() -> None:
-    plain, full = elmo(False, 3.0).float(), elmo(True, 3.0).float()
-    tokens = torch.randn(sum(UNEVEN), 4, generator=torch.Generator().manual_seed(0))
-    h, c = torch.zeros(2, 4, 4), torch.zeros(2, 4, 7)
-    exact, *_ = plain.bilm.forward_stack(tokens, UNEVEN, h, c)
+    layer = lstm(3.0).float()
+    keep = torch.ones(STEPS, ROWS, 1, dtype=torch.bool)
+    tokens, state = numbers(STEPS, ROWS, 4).float(), (torch.zeros(ROWS, 4), torch.zeros(ROWS, 7))
+    exact, *_ = fused_loop(layer, tokens, keep, *state, None)
     with torch.autocast("cpu", torch.bfloat16):
-        layers, _, last = full.bilm.forward_stack(tokens, UNEVEN, h, c)
-    assert layers[0].dtype == torch.bfloat16 and last.dtype == torch.float32
-    torch.testing.assert_close(layers[0].float(), exact[0], rtol=0.1, atol=0.05)
-    layers[-1].float().sum().backward()
-    assert all(p.grad is not None for p in full.bilm.forward_stack.parameters())
+        outputs, _, last = fused_loop(layer, tokens, keep, *state, None)
+    assert outputs.dtype == torch.bfloat16 and last.dtype == torch.float32
+    torch.testing.assert_close(outputs.float(), exact, rtol=0.1, atol=0.1)
+    torch.autograd.backward(outputs.float().sum())
+    assert all(p.grad is not None for p in layer.parameters())
 
 
-def test_noise_is_drawn_from_the_seed_and_has_the_right_gradient() -> None:
-    """The derivative along a direction is that of finite differences, with the same noise."""
-    made = elmo(False)
-    use_fused_loop(made.bilm, noise=0.5)
-    layer = made.bilm.forward_stack.layers[0]
-    assert isinstance(layer, FusedLSTM)
-    generator = torch.Generator().manual_seed(1)
-    tokens = torch.randn(sum(UNEVEN), 4, dtype=torch.float64, generator=generator)
-    state = tokens.new_zeros(UNEVEN[0], 4), tokens.new_zeros(UNEVEN[0], 7)
+def test_noise_is_on_what_the_next_step_reads_and_has_the_right_gradient() -> None:
+    layer, tokens = lstm(), numbers(STEPS, ROWS, 4)
+    keep = torch.ones(STEPS, ROWS, 1, dtype=torch.bool)
+    keep[3, 1] = False
+    state, noise = (torch.zeros(ROWS, 4).double(), torch.zeros(ROWS, 7).double()), numbers(6, 3, 4)
 
-    def total(seed: int) -> torch.Tensor:
-        torch.manual_seed(seed)
-        outputs: torch.Tensor = layer(tokens, UNEVEN, *state)[0]
-        return outputs.square().sum()
+    def outputs(weight: torch.Tensor) -> torch.Tensor:
+        layer.recurrent.weight.data = weight.detach()
+        return fused_loop(layer, tokens, keep, *state, noise)[0]
 
-    assert total(1) == total(1) != total(2)
-    weight = layer.recurrent.weight
-    (gradient,) = torch.autograd.grad(total(1), weight)
-    along = torch.randn(weight.shape, dtype=torch.float64, generator=generator)
-    ends = []
-    for step in (1e-6, -1e-6):
-        weight.data += step * along
-        ends.append(total(1).item())
-        weight.data -= step * along
-    assert float((gradient * along).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
-    with torch.no_grad():  # as it is measured and served
-        assert total(1) == total(2)
+    weight, along = layer.recurrent.weight.detach().clone(), numbers(28, 4)
+    torch.autograd.backward(outputs(weight).square().sum())
+    assert layer.recurrent.weight.grad is not None
+    slope = float((layer.recurrent.weight.grad * along).sum())
+    ends = [outputs(weight + step * along).square().sum().item() for step in (1e-6, -1e-6)]
+    assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+    # the first step reads the noise alone
+    expected = outputs(weight)[0], layer(tokens[0], (ROWS,), noise[0], state[1])[0]
+    torch.testing.assert_close(*expected)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from elmo_model.training.batches import Batches, CharacterTable
-from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.recipe import RECIPES
 from tests.support import training_golden as golden
@@ -16,13 +15,11 @@ from tests.support.corpora import corpus_of
 ROWS, STEPS = 3, 7
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("chunk", [200, None])
 def test_losses_from_zero_state_are_those_of_the_served_network(
-    tmp_path: Path, fused: bool
+    tmp_path: Path, chunk: int | None
 ) -> None:
     model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
-    if fused:
-        use_fused_loop(model.elmo.bilm)
     sentences = golden.sentences("train.txt")[:20]
     # a text whose pairs fill the rows: every sentence ends within the batches that are read
     while (sum(map(len, sentences)) + len(sentences)) % (ROWS * STEPS):
@@ -32,7 +29,7 @@ def test_losses_from_zero_state_are_those_of_the_served_network(
     assert cnn is not None
     batches = Batches(
         corpus,
-        CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, 200),
+        CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, chunk),
         replace(RECIPES["modern"], rows=1, unroll=STEPS, samples=0),
         len(vocabulary),
         seed=None,

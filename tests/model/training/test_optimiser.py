@@ -53,7 +53,9 @@ def test_a_step_of_muon_has_equal_singular_values_of_the_size_of_an_adamw_step()
     directions = torch.randn(128, 32, generator=generator) * torch.logspace(0, -2, 32)
     weight.grad = directions
     recipe = replace(RECIPES["modern"], matrix_rate=0.01, weight_decay=0.0)
-    optimiser_for(model, recipe).step(0.5)
+    optimiser = optimiser_for(model, recipe)
+    optimiser.set_factor(0.5)
+    optimiser.step()
 
     moved = before - weight.detach()
     values = torch.linalg.svdvals(moved)
@@ -89,13 +91,14 @@ def test_the_rate_of_every_optimiser_follows_the_schedule_and_is_restored(tmp_pa
     first = optimiser_for(model, recipe)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    first.step(0.1)
+    first.set_factor(0.1)
+    first.step()
     again = optimiser_for(model, recipe)
     again.load_state_dict(first.state_dict())
     for optimisers, share in ((first, 0.1), (again, 0.1)):
         rates = [{group["lr"] for group in part.param_groups} for part in optimisers.parts]
         assert rates == [{0.25 * share}, {0.25 * share}, {0.5 * share}]
-    again.step(1.0)
+    again.set_factor(1.0)
     assert [part.param_groups[0]["lr"] for part in again.parts] == [0.25, 0.25, 0.5]
 
 

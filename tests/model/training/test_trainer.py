@@ -10,13 +10,11 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
 from elmo_model.training import snapshot
-from elmo_model.training.command import TrainOptions, perplexity, train
+from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.run import Folder
 from elmo_model.training.snapshot import Snapshot
 from tests.support.training_runs import (
-    HELDOUT,
     last_snapshot,
-    lines,
     losses,
     options,
     weights,
@@ -85,41 +83,6 @@ def test_the_softmax_learns_before_the_network_it_was_given(
     assert all(torch.equal(value, after[name]) for name, value in weights(unbroken.run).items())
     for name, value in given.items():
         assert not torch.equal(after[f"elmo.{name}"], value), name
-
-
-def test_a_network_that_keeps_its_vectors_is_calmed(
-    tmp_path: Path, whole: TrainOptions, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Its token layer stays, its recurrent matrices shrink, and its distance falls."""
-    given = load(whole.run / "published").state_dict()
-    usual: dict[str, Any] = {"shape": None, "dropout": 0.0, "learning_rate": 1e-3}
-    chosen = options(
-        tmp_path,
-        "calm",
-        **usual,
-        weights=str(whole.run / "published"),
-        keep_vectors=True,
-        recurrent_noise=0.2,
-        matrix_rate=1e-3,
-        samples=8192,  # more than there are words: no softmax draws them
-        steps=60,
-        measure_every=60,
-    )
-    assert train(replace(chosen, minutes=0.0)) == 0  # stops after one step
-    assert train(replace(chosen, heldout=None)) == 0
-    assert "perplexity" not in capfd.readouterr().out
-    after = weights(chosen.run)
-    for name, value in given.items():
-        assert torch.equal(after[f"elmo.{name}"], value) is name.startswith("token_"), name
-        if name.endswith("recurrent.weight"):
-            assert after[f"elmo.{name}"].norm() < 0.9 * value.norm()
-    assert not any("perplexity" in key for line in lines(chosen.run) for key in line)
-    assert not (chosen.run / "model.softmax.safetensors").exists()
-    for model in (chosen.run, chosen.run / "model.safetensors"):
-        with pytest.raises(ElmoError, match="has no softmax with its vocabulary"):
-            perplexity(model, (str(HELDOUT),), 3, False)
-    every = [sum(line[1:]) for line in losses(chosen.run)]
-    assert sum(every[-10:]) < 0.9 * sum(every[:10])
 
 
 def test_the_softmax_beside_the_given_weights_is_taken_over(

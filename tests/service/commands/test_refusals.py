@@ -123,7 +123,6 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
         ("--shape tiny --weights random-small", 2, "--shape"),
         ("--shape tiny --steps 3 --tokens 5", 2, "--tokens"),
         ("--shape tiny --steps 3 --epochs 2", 2, "--epochs"),
-        ("--shape tiny --keep-vectors", 2, "--weights"),
         ("--shape tiny b.txt", 2, "extra"),
         ("--shape tiny --heldout no.txt", 2, "no.txt"),
         ("--shape tiny --vocabulary no.txt", 2, "no.txt"),
