@@ -13,6 +13,7 @@ from elmo_model.inference.scorer import Scorer
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training.command import train
+from elmo_model.training.fused_loop import passes, step, step_backward
 from tests.support import golden
 from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
 from tests.support.training_runs import losses, options, weights, with_changes
@@ -66,6 +67,36 @@ def test_a_kernel_computes_what_the_operations_of_torch_do(dtype: torch.dtype) -
     rtol = max(torch.finfo(dtype).eps, 1e-5)  # one rounding, and the exponential of the device
     for found, expected in zip(*states, strict=True):
         torch.testing.assert_close(found, expected, rtol=rtol, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_step_of_training_is_that_of_the_operations_of_torch(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    def numbers(columns: int) -> torch.Tensor:
+        return (4 * torch.randn(5, columns, generator=generator)).to(DEVICE)
+
+    sums, before = numbers(4 * 48).to(dtype), numbers(48)
+    d_unprojected, d_cell = numbers(48).to(dtype), numbers(48)
+    found = []
+    for forward, backward in (passes(sums), (step, step_backward)):
+        values = forward(sums.clone(), before, 3.0)
+        found.append([*values, *backward(d_unprojected, d_cell, values, 3.0)])
+    # one rounding of each factor of a product
+    rtol = max(4 * torch.finfo(dtype).eps, 1e-5)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=rtol, atol=rtol)
+
+
+def test_a_captured_step_of_training_is_that_of_the_cpu(tmp_path: Path) -> None:
+    usual = {"precision": "float32", "dropout": 0.0, "recurrent_noise": 0.0}
+    runs = [options(tmp_path, device, device=device, **usual) for device in ("cpu", KIND)]
+    assert [train(chosen) for chosen in runs] == [0, 0]
+    # each of 12 steps adds what the rounding of the one before made of the weights
+    expected, found = (losses(chosen.run) for chosen in runs)
+    assert len(found) == 12
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
 
 
 def test_the_language_model_on_a_device_has_the_same_figures(elmo: ElmoNetwork) -> None:

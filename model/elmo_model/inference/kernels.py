@@ -6,7 +6,7 @@ compiler has to be installed. Where it cannot, torch's operations take their pla
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,25 +16,29 @@ from torch import Tensor
 
 _log = logging.getLogger(__name__)
 _THREADS = 256  # of a block
-_ROUND = {
-    torch.float32: ("float", "return x;"),
+_TYPES = {  # a type, how it is made of a float and how it becomes one
+    torch.float32: ("float", "return x;", "return x;"),
     torch.bfloat16: (
         "unsigned short",
         "unsigned bits = __float_as_uint(x);"  # to the nearest, ties to even; NaN stays NaN
         "return x != x ? 0x7fff : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;",
+        "return __uint_as_float((unsigned)x << 16);",
     ),
     torch.float16: (
         "unsigned short",
         'unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); return bits;',
+        'float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y;',
     ),
 }
-_SOURCE = """
+_FUNCTIONS = """
 typedef TYPE Factor;
 __device__ Factor rounded(float x) { ROUND }
+__device__ float widened(Factor x) { WIDEN }
 __device__ float logistic(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 __device__ float tanh_of_half(float x) { return 2.0f * logistic(x) - 1.0f; }
 __device__ float clipped(float x, float most) { return x > most ? most : x < -most ? -most : x; }
-
+"""
+_SOURCE = """
 extern "C" __global__ void cell(const float* gates, const float* product, const float* bias,
     const long long* lengths, float* state, Factor* half, int step, int steps, int cells, int width,
     int parts, double clip)
@@ -136,16 +140,25 @@ def pointwise(device: torch.device, dtype: torch.dtype) -> tuple[Pointwise, Poin
     """Return the two maps of a time step on a device, for factors of a type."""
     if device.type != "cuda":
         return cell_by_torch, hidden_by_torch
-    name, body = _ROUND[dtype]
-    source = _SOURCE.replace("TYPE", name).replace("ROUND", body)
+    if (found := compiled(_SOURCE, ("cell", "hidden"), device, dtype)) is None:
+        return cell_by_torch, hidden_by_torch
+    return _cell(found[0]), _hidden(found[1])
+
+
+def compiled(
+    source: str, names: Sequence[str], device: torch.device, dtype: torch.dtype
+) -> list[Any] | None:
+    """Return kernels of a source by their names, for factors of a type; None where none can be."""
+    head = _FUNCTIONS
+    for word, text in zip(("TYPE", "ROUND", "WIDEN"), _TYPES[dtype], strict=True):
+        head = head.replace(word, text)
     try:
         with torch.cuda.device(device):
-            compiled = [torch.cuda._compile_kernel(source, each) for each in ("cell", "hidden")]
+            return [torch.cuda._compile_kernel(head + source, name) for name in names]
     except (AttributeError, ImportError, OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         _log.warning("slow time steps, %s on %s: %s; expected NVRTC", dtype, device, reason)
-        return cell_by_torch, hidden_by_torch
-    return _cell(compiled[0]), _hidden(compiled[1])
+        return None
 
 
 def _cell(kernel: Any) -> Pointwise:
@@ -170,5 +183,11 @@ def _launch(
     """Launch a kernel, which takes contiguous tensors, with a thread for each unit of each row."""
     _, steps, rows, gates = window.gates.shape
     sizes = [step, steps, gates // 4, window.h.shape[2], window.parts]
-    grid = (-(-units // _THREADS), rows, 2)
-    kernel(grid=grid, block=(_THREADS, 1, 1), args=[*tensors, *sizes, clip])
+    launch(kernel, (units, rows, 2), [*tensors, *sizes, clip])
+
+
+def launch(kernel: Any, threads: tuple[int, int, int], arguments: list[Any]) -> None:
+    """Launch a kernel with threads for units, rows and directions."""
+    units, rows, directions = threads
+    blocks = -(-units // _THREADS), rows, directions
+    kernel(grid=blocks, block=(_THREADS, 1, 1), args=arguments)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_model.network.lstm import ProjectedLSTM
+from elmo_model.training.kernels import Step, StepBackward, kernels
 
 
 def fused_loop(
@@ -58,15 +59,14 @@ class _FusedLoop(torch.autograd.Function):
         noise: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         outputs, past = h.new_empty(len(gates), *h.shape), h.new_empty(len(gates), *h.shape)
-        columns = recurrent.t()
+        columns, forward_step = recurrent.t(), passes(gates)[0]
         saved: list[tuple[Tensor, ...]] = []
         for t, kept in enumerate(keep):
             torch.mul(h, kept, out=past[t])
             if noise is not None:
                 past[t] += noise[t]
-            step = _step(torch.addmm(gates[t], past[t], columns), c * kept, clips[0])
-            saved.append(step)
-            _, c, *_, unprojected = step
+            saved.append(forward_step(torch.addmm(gates[t], past[t], columns), c * kept, clips[0]))
+            _, c, *_, unprojected = saved[-1]
             h = outputs[t]
             if projection is None:
                 h.copy_(unprojected)
@@ -76,7 +76,7 @@ class _FusedLoop(torch.autograd.Function):
                 h.clamp_(-clips[1], clips[1])
         ctx.has_projection = projection is not None
         matrices = [recurrent] if projection is None else [recurrent, projection]
-        flat = [tensor for step in saved for tensor in step]
+        flat = [tensor for values in saved for tensor in values]
         ctx.save_for_backward(outputs, past, keep, *matrices, *flat)
         ctx.clips = clips
         ctx.mark_non_differentiable(c)
@@ -90,6 +90,7 @@ class _FusedLoop(torch.autograd.Function):
         cell_clip, projection_clip = ctx.clips
         d_outputs = d_outputs.clone(memory_format=torch.contiguous_format)
         d_gates = outputs.new_empty(*outputs.shape[:2], 4 * steps[0][1].shape[1])
+        backward_step = passes(outputs)[1]
         d_cell, d_past = torch.zeros_like(steps[0][1]), torch.zeros_like(outputs[0])
         for t in reversed(range(len(steps))):
             d_output = d_outputs[t]
@@ -98,17 +99,23 @@ class _FusedLoop(torch.autograd.Function):
             if projection_clip is not None:
                 d_output.mul_(outputs[t].abs() < projection_clip)
             d_unprojected = d_output if projection is None else d_output @ projection
-            d_gates[t], d_cell = _step_backward(d_unprojected, d_cell, steps[t], cell_clip)
+            d_gates[t], d_cell = backward_step(d_unprojected, d_cell, steps[t], cell_clip)
             d_cell.mul_(keep[t])
             d_past = (d_gates[t] @ recurrent).mul_(keep[t])
         d_recurrent = d_gates.flatten(0, 1).t() @ past.flatten(0, 1)
         d_projection = None
         if projection is not None:
-            d_projection = d_outputs.flatten(0, 1).t() @ torch.cat([step[4] for step in steps])
+            d_projection = d_outputs.flatten(0, 1).t() @ torch.cat([values[4] for values in steps])
         return d_gates, d_recurrent, d_projection, None, None, None, None, None
 
 
-def _step(z: Tensor, before: Tensor, bound: float | None) -> tuple[Tensor, ...]:
+def passes(values: Tensor) -> tuple[Step, StepBackward]:
+    """Return the forward and the backward pass of a step on values of this type and device."""
+    found = kernels(values.device, values.dtype) if values.device.type == "cuda" else None
+    return found or (step, step_backward)
+
+
+def step(z: Tensor, before: Tensor, bound: float | None) -> tuple[Tensor, ...]:
     """Map the sums of the gates (B, 4D), overwritten, and the cell (B, D) to the next step.
 
     Returns what the backward pass needs: the activated gates (B, 4D), the next cell, the cell
@@ -128,15 +135,15 @@ def _step(z: Tensor, before: Tensor, bound: float | None) -> tuple[Tensor, ...]:
     return gates.to(z.dtype), cell, before, tanh_c, (o * tanh_c).to(z.dtype)
 
 
-def _step_backward(
-    d_unprojected: Tensor, d_cell: Tensor, step: tuple[Tensor, ...], bound: float | None
+def step_backward(
+    d_unprojected: Tensor, d_cell: Tensor, values: tuple[Tensor, ...], bound: float | None
 ) -> tuple[Tensor, Tensor]:
     """Map the gradients of a step's unprojected output and cell, (B, D) each, to those before.
 
-    `step` is what `_step` returned. Returns the gradient of the sums of the gates (B, 4D) and that
+    `values` is what `step` returned. Returns the gradient of the sums of the gates (B, 4D) and that
     of the cell before (B, D).
     """
-    activations, cell, before, tanh_c, _ = step
+    activations, cell, before, tanh_c, _ = values
     gates, d_output = activations.to(cell.dtype), d_unprojected.to(cell.dtype)
     i, j, f, o = gates.chunk(4, dim=1)
     d_tanh = d_output * o
