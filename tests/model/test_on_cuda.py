@@ -77,11 +77,12 @@ def test_a_step_of_training_is_that_of_the_operations_of_torch(dtype: torch.dtyp
         return (4 * torch.randn(5, columns, generator=generator)).to(DEVICE)
 
     sums, before = numbers(4 * 48).to(dtype), numbers(48)
+    kept = torch.tensor([[1.0], [0.0], [1.0], [1.0], [0.0]]).to(DEVICE, dtype)
     d_unprojected, d_cell = numbers(48).to(dtype), numbers(48)
     found = []
     for forward, backward in (passes(sums), (step, step_backward)):
-        values = forward(sums.clone(), before, 3.0)
-        found.append([*values, *backward(d_unprojected, d_cell, values, 3.0)])
+        values, d_sums = forward(sums.clone(), before, kept, 3.0), torch.empty_like(sums)
+        found.append([*values, d_sums, backward(d_unprojected, d_cell, values, 3.0, d_sums)])
     # one rounding of each factor of a product
     rtol = max(4 * torch.finfo(dtype).eps, 1e-5)
     for one, other in zip(*found, strict=True):

@@ -65,7 +65,8 @@ class _FusedLoop(torch.autograd.Function):
             torch.mul(h, kept, out=past[t])
             if noise is not None:
                 past[t] += noise[t]
-            saved.append(forward_step(torch.addmm(gates[t], past[t], columns), c * kept, clips[0]))
+            sums = torch.addmm(gates[t], past[t], columns)
+            saved.append(forward_step(sums, c, kept, clips[0]))
             _, c, *_, unprojected = saved[-1]
             h = outputs[t]
             if projection is None:
@@ -86,7 +87,7 @@ class _FusedLoop(torch.autograd.Function):
     def backward(ctx: Any, d_outputs: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         outputs, past, keep, recurrent, *rest = ctx.saved_tensors
         projection = rest.pop(0) if ctx.has_projection else None
-        steps = list(zip(rest[0::5], rest[1::5], rest[2::5], rest[3::5], rest[4::5], strict=True))
+        steps = [tuple(rest[start : start + 6]) for start in range(0, len(rest), 6)]
         cell_clip, projection_clip = ctx.clips
         d_outputs = d_outputs.clone(memory_format=torch.contiguous_format)
         d_gates = outputs.new_empty(*outputs.shape[:2], 4 * steps[0][1].shape[1])
@@ -99,13 +100,12 @@ class _FusedLoop(torch.autograd.Function):
             if projection_clip is not None:
                 d_output.mul_(outputs[t].abs() < projection_clip)
             d_unprojected = d_output if projection is None else d_output @ projection
-            d_gates[t], d_cell = backward_step(d_unprojected, d_cell, steps[t], cell_clip)
-            d_cell.mul_(keep[t])
+            d_cell = backward_step(d_unprojected, d_cell, steps[t], cell_clip, d_gates[t])
             d_past = (d_gates[t] @ recurrent).mul_(keep[t])
         d_recurrent = d_gates.flatten(0, 1).t() @ past.flatten(0, 1)
         d_projection = None
         if projection is not None:
-            d_projection = d_outputs.flatten(0, 1).t() @ torch.cat([values[4] for values in steps])
+            d_projection = d_outputs.flatten(0, 1).t() @ torch.cat([values[5] for values in steps])
         return d_gates, d_recurrent, d_projection, None, None, None, None, None
 
 
@@ -115,35 +115,40 @@ def passes(values: Tensor) -> tuple[Step, StepBackward]:
     return found or (step, step_backward)
 
 
-def step(z: Tensor, before: Tensor, bound: float | None) -> tuple[Tensor, ...]:
+def step(z: Tensor, c: Tensor, kept: Tensor, bound: float | None) -> tuple[Tensor, ...]:
     """Map the sums of the gates (B, 4D), overwritten, and the cell (B, D) to the next step.
 
-    Returns what the backward pass needs: the activated gates (B, 4D), the next cell, the cell
-    before, the tanh of the next one, and the output before the projection, (B, D) each. Passes over
-    memory bound the speed on a CPU: operations are in place, and tanh(x) is 2 sigmoid(2x) - 1,
-    which torch computes three times as fast.
+    The cell counts as zero where `kept` (B, 1) is. Returns what the backward pass needs: the
+    activated gates (B, 4D), the next cell, the cell before, `kept`, the tanh of the next cell, and
+    the output before the projection, (B, D) each. Passes over memory bound the speed on a CPU:
+    operations are in place, and tanh(x) is 2 sigmoid(2x) - 1, which torch computes three times as
+    fast.
     """
-    gates = z.to(before.dtype)
+    gates = z.to(c.dtype)
     i, j, f, o = gates.chunk(4, dim=1)
     j.mul_(2)
     gates.sigmoid_()
     j.mul_(2).sub_(1)
-    cell = (f * before).addcmul_(i, j)
+    cell = (f * c).mul_(kept).addcmul_(i, j)
     if bound is not None:
         cell.clamp_(-bound, bound)
     tanh_c = (cell * 2).sigmoid_().mul_(2).sub_(1)
-    return gates.to(z.dtype), cell, before, tanh_c, (o * tanh_c).to(z.dtype)
+    return gates.to(z.dtype), cell, c, kept, tanh_c, (o * tanh_c).to(z.dtype)
 
 
 def step_backward(
-    d_unprojected: Tensor, d_cell: Tensor, values: tuple[Tensor, ...], bound: float | None
-) -> tuple[Tensor, Tensor]:
+    d_unprojected: Tensor,
+    d_cell: Tensor,
+    values: tuple[Tensor, ...],
+    bound: float | None,
+    d_sums: Tensor,
+) -> Tensor:
     """Map the gradients of a step's unprojected output and cell, (B, D) each, to those before.
 
-    `values` is what `step` returned. Returns the gradient of the sums of the gates (B, 4D) and that
-    of the cell before (B, D).
+    `values` is what `step` returned. Writes the gradient of the sums of the gates to `d_sums`
+    (B, 4D) and returns that of the cell before (B, D).
     """
-    activations, cell, before, tanh_c, _ = values
+    activations, cell, before, kept, tanh_c, _ = values
     gates, d_output = activations.to(cell.dtype), d_unprojected.to(cell.dtype)
     i, j, f, o = gates.chunk(4, dim=1)
     d_tanh = d_output * o
@@ -155,6 +160,8 @@ def step_backward(
     d_j.sub_(j).add_(1)  # 1 - j * j, as tanh has it
     d_i.mul_(total * j)
     d_j.mul_(total * i)
-    d_f.mul_(total * before)
+    d_before = total.mul_(kept)
+    d_f.mul_(d_before * before)
     d_o.mul_(d_output * tanh_c)
-    return d_gates.to(activations.dtype), total.mul_(f)
+    d_sums.copy_(d_gates)
+    return d_before.mul_(f)
