@@ -36,7 +36,7 @@ def fused_loop(
             keep.to(dtype),
             h.detach().to(dtype),
             # cells add up over time: never less than float32
-            c.detach() if c.dtype == torch.float64 else c.detach().float(),
+            (c.detach() if c.dtype == torch.float64 else c.detach().float()).contiguous(),
             (lstm.cell_clip, lstm.projection_clip),
             None if noise is None else noise.to(dtype),
         )

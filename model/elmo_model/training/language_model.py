@@ -59,20 +59,15 @@ class LanguageModel(nn.Module):
             for stack, each in zip(stacks, batch.directions, strict=True)
         ]
         halves = zip(batch.directions, stacks, noises, state.directions(), strict=True)
-        forward, backward = (partial(self._top, *half) for half in halves)
-        losses_of = [
-            partial(self._loss, direction, softmax_alone) for direction in batch.directions
-        ]
+        forward, backward = (partial(self._direction_loss, *half, softmax_alone) for half in halves)
         # two threads would draw dropout masks in no fixed order
         random = self.training and self.dropout.p > 0
         if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
-            both = zip(losses_of, (forward, backward), strict=True)
-            one_graph, other_graph = (partial(_loss_and_state, *each) for each in both)
             parameters = (*bilm.parameters(), *self.softmax.parameters())
-            losses, (left, right) = parallel_graphs(one_graph, other_graph, [vectors], parameters)
+            losses, (left, right) = parallel_graphs(forward, backward, [vectors], parameters)
         else:
-            (one, left), (other, right) = _at_once(forward, backward, vectors)
-            losses = losses_of[0](one), losses_of[1](other)
+            (first, left), (second, right) = _at_once(forward, backward, vectors)
+            losses = first, second
         after = State.join(left, right)
         return torch.stack(losses), State(after.h.to(state.h.dtype), after.c.to(state.c.dtype))
 
@@ -97,16 +92,17 @@ class LanguageModel(nn.Module):
         shape = layers, *direction.index.shape, vectors.shape[1]
         return torch.randn(shape, dtype=vectors.dtype, device=vectors.device).mul_(self.noise)
 
-    def _top(
+    def _direction_loss(
         self,
         direction: Direction,
         stack: Stack,
         noise: Tensor | None,
         state: DirectionState,
+        softmax_alone: bool,
         vectors: Tensor,
     ) -> tuple[Tensor, DirectionState]:
-        """Map the vectors of the distinct words to the top layer (T, B, P) and the state after."""
-        inputs = functional.embedding(direction.index, vectors)
+        """Map the vectors of the distinct words to the mean loss of one direction and its state."""
+        inputs = functional.embedding(direction.index, vectors)  # (T, B, P)
         ends = []
         for number, lstm in enumerate(stack.layers):
             assert isinstance(lstm, ProjectedLSTM)
@@ -116,17 +112,9 @@ class LanguageModel(nn.Module):
             outputs, *end = fused_loop(lstm, inputs, direction.keep, h, c, own)
             inputs = outputs + inputs if stack.skip and number else outputs
             ends.append(end)
+        top = (inputs.detach() if softmax_alone else inputs).flatten(0, 1)
         h, c = map(torch.stack, zip(*ends, strict=True))
-        return inputs, (h, c)
-
-    def _loss(self, direction: Direction, softmax_alone: bool, top: Tensor) -> Tensor:
-        """Map the top layer (T, B, P) to the mean loss of a direction."""
-        inputs = self.dropout((top.detach() if softmax_alone else top).flatten(0, 1))
-        targets = direction.targets.flatten()
-        if not len(direction.candidates):
-            return self.softmax.full(inputs, targets).mean()
-        found = self.softmax.sampled(inputs, targets, direction.candidates, direction.tries)
-        return found.mean()
+        return self._loss(self.dropout(top), direction).mean(), (h, c)
 
     @property
     def char_cnn(self) -> CharCNN:
@@ -139,24 +127,24 @@ class LanguageModel(nn.Module):
         """Return the state of `rows` rows before their first words: zeros."""
         return State.zero(self.elmo.config.lstm, self.softmax.weight, rows)
 
+    def _loss(self, top: Tensor, direction: Direction) -> Tensor:
+        targets = direction.targets.flatten()
+        if not len(direction.candidates):
+            return self.softmax.full(top, targets)
+        return self.softmax.sampled(top, targets, direction.candidates, direction.tries)
 
-Run = Callable[[Tensor], tuple[Tensor, DirectionState]]
-"""Map the vectors of the distinct words to the top layer of a direction, and its state after."""
 
-
-def _loss_and_state(
-    loss_of: Callable[[Tensor], Tensor], run: Run, vectors: Tensor
-) -> tuple[Tensor, DirectionState]:
-    top, state = run(vectors)
-    return loss_of(top), state
+Graph = Callable[[Tensor], tuple[Tensor, DirectionState]]
 
 
 def _at_once(
-    forward: Run, backward: Run, vectors: Tensor
+    forward: Graph, backward: Graph, vectors: Tensor
 ) -> tuple[tuple[Tensor, DirectionState], tuple[Tensor, DirectionState]]:
     """Run both directions, on a GPU in two queues: the steps of one leave most of it idle."""
     if vectors.device.type != "cuda":
         return forward(vectors), backward(vectors)
+    # both train the softmax: its gradient in the second queue is waited for in the first one
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     current, other = torch.cuda.current_stream(), _second_stream(vectors.device)
     other.wait_stream(current)
     one = forward(vectors)
