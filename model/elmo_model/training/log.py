@@ -88,16 +88,14 @@ class RunLog:
         self._restart(*self._now)
         self._append(line)
 
-    def measured(self, step: int, found: Perplexity | None, moved: float) -> None:
-        """Append and show a perplexity, where there is a softmax, and the `moved` of stability."""
-        figures = {}
-        if found is not None:
-            self._print(step, f"held-out perplexity {found.both:.2f}")
-            figures = {
-                "heldout_perplexity": found.both,
-                "heldout_perplexity_forward": found.forward,
-                "heldout_perplexity_backward": found.backward,
-            }
+    def measured(self, step: int, found: Perplexity, moved: float) -> None:
+        """Append and show a perplexity and the `moved` of stability."""
+        self._print(step, f"held-out perplexity {found.both:.2f}")
+        figures = {
+            "heldout_perplexity": found.both,
+            "heldout_perplexity_forward": found.forward,
+            "heldout_perplexity_backward": found.backward,
+        }
         if moved > BAR:
             self._print(
                 step,

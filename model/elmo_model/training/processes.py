@@ -53,14 +53,8 @@ class Processes:
             return
         for parameter in parameters:
             assert parameter.grad is not None
-            self.mean(parameter.grad)
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Replace values by their means over all processes, and return them."""
-        if self.count > 1:
-            distributed.all_reduce(values)
-            values /= self.count
-        return values
+            distributed.all_reduce(parameter.grad)
+            parameter.grad /= self.count
 
     def any(self, flag: bool) -> bool:
         """Return whether the flag is set in any process; all processes must call this."""

@@ -223,8 +223,8 @@ class Trainer:
         if not self._processes.first:
             return
         model = self._average.model
-        found = per_token(model, self._vocabulary, heldout)
-        log.measured(self._step, found, largest_change(model.elmo))
+        figures = per_token(model, self._vocabulary, heldout), largest_change(model.elmo)
+        log.measured(self._step, *figures)
 
     def _save(self, batch: Batch) -> None:
         """Write a snapshot with the rows of all processes, in the order of their ranks."""
