@@ -67,14 +67,9 @@ class Answers:
         if mix is not None:
             layers = _mixed(layers, **mix)
         else:
-            wanted = options.get("layers", "all")
-            if wanted == "average":
-                layers = layers.mean(0)
-            elif wanted == "top":
-                layers = layers[-1]
-            elif wanted != "all":
-                layers = layers[wanted]
-        return _pooled(layers[..., 1:-1, :], options.get("pooling", "none"))
+            layers = _selected(layers, options.get("layers", "all"))
+        vectors = _pooled(layers[..., 1:-1, :], options.get("pooling", "none"))
+        return _at_length_1(vectors) if options.get("normalize") else vectors
 
     def difference(self, found: Array, index: int, options: dict[str, Any]) -> float:
         """Return the largest difference in units of what is tolerated: above 1 it is wrong."""
@@ -160,7 +155,30 @@ def sentences(text: Path | None, count: int, source: random.Random) -> list[list
     return [list(sentence) for sentence in made]
 
 
-def _mixed(layers: Array, weights: list[float], gamma: float, layer_norm: bool) -> Array:
+def _selected(layers: Array, wanted: str | int | list[int]) -> Array:
+    match wanted:
+        case "all":
+            return layers
+        case "top":
+            return layers[-1]
+        case "average":
+            return np.asarray(layers.mean(0))
+        case "sum":
+            return np.asarray(layers.sum(0))
+        case "concat":
+            return np.concatenate(layers, axis=1)
+        case _:
+            return np.asarray(layers[wanted])
+
+
+def _at_length_1(vectors: Array) -> Array:
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0))
+
+
+def _mixed(
+    layers: Array, weights: list[float], gamma: float = 1.0, layer_norm: bool = False
+) -> Array:
     if layer_norm:
         mean = layers.mean((1, 2), keepdims=True)
         variance = ((layers - mean) ** 2).mean((1, 2), keepdims=True)
