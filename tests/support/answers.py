@@ -160,7 +160,7 @@ def _selected(layers: Array, wanted: str | int | list[int]) -> Array:
         case "all":
             return layers
         case "top":
-            return layers[-1]
+            return np.asarray(layers[-1])
         case "average":
             return np.asarray(layers.mean(0))
         case "sum":
