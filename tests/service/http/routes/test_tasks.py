@@ -32,24 +32,25 @@ def vectors(client: httpx.Client, **wanted: Any) -> list[Any]:
     return ENCODERS[npz.ENCODER.media_type].decode(response.content)
 
 
-def test_what_is_put_is_there(client: httpx.Client) -> None:
+def test_what_is_put_is_there_until_it_is_deleted(client: httpx.Client) -> None:
+    """The laws of the folder itself are in tests/service/tasks."""
+    ner = {"name": "ner", **NER, **FIRST}
+    assert client.get("/tasks").json() == {"tasks": []}
     created = client.put("/tasks/ner", json=NER)
-
     assert created.status_code == 201
-    assert created.json() == client.get("/tasks/ner").json() == {"name": "ner", **NER, **FIRST}
+    assert created.json() == client.get("/tasks/ner").json() == ner
+    for body, status in ((NER, 201), ({"name": "coref", "weights": [1, 2, 3]}, 200)):
+        assert client.put("/tasks/coref", json=body).status_code == status
+    usual = {"gamma": 1.0, "layer_norm": False, "description": ""}
+    coref = {"name": "coref", "weights": [1.0, 2.0, 3.0], **usual, **FIRST}
+    assert client.get("/tasks").json() == {"tasks": [coref, ner]}
 
+    gone = client.delete("/tasks/coref")
 
-def test_a_second_put_replaces_the_first(client: httpx.Client) -> None:
-    client.put("/tasks/ner", json=NER)
-
-    replaced = client.put("/tasks/ner", json={"name": "ner", "weights": [1, 2, 3]})
-
-    assert replaced.status_code == 200
-    assert client.get("/tasks/ner").json() == {
-        **{"name": "ner", "weights": [1.0, 2.0, 3.0]},
-        **{"gamma": 1.0, "layer_norm": False, "description": ""},
-        **FIRST,
-    }
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert client.get("/tasks/coref").status_code == 404
+    assert client.delete("/tasks/coref").status_code == 404
+    assert client.get("/tasks").json() == {"tasks": [ner]}
 
 
 def test_what_the_weights_were_learned_from_is_kept_in_the_file(
@@ -77,28 +78,6 @@ def test_a_task_whose_file_no_server_would_read_is_refused(
 
     assert client.put("/tasks/ner", json=body).status_code == 413
     assert not list(tasks.glob("*.json"))
-
-
-def test_tasks_are_listed_by_name(client: httpx.Client) -> None:
-    assert client.get("/tasks").json() == {"tasks": []}
-    for name in ("srl", "coref", "ner"):
-        client.put(f"/tasks/{name}", json=NER)
-
-    tasks = client.get("/tasks").json()["tasks"]
-
-    assert [task["name"] for task in tasks] == ["coref", "ner", "srl"]
-    assert tasks[1] == {"name": "ner", **NER, **FIRST}
-
-
-def test_a_deleted_task_is_gone(client: httpx.Client) -> None:
-    client.put("/tasks/ner", json=NER)
-
-    gone = client.delete("/tasks/ner")
-
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert client.get("/tasks/ner").status_code == 404
-    assert client.delete("/tasks/ner").status_code == 404
-    assert client.get("/tasks").json() == {"tasks": []}
 
 
 def test_a_put_is_seen_by_the_next_request(client: httpx.Client) -> None:
