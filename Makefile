@@ -81,13 +81,13 @@ coverage: $(VENV)/.installed-dev
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
 
-# Ray has to be loaded before the libraries of the model: `-p ray`. The last line is Ray Serve behind
+# Ray has to be loaded before the libraries of the model, by the plugin. The last line is Ray Serve behind
 # HAProxy, where Ray by default waits half a minute before it ends a replica.
 test-scale: $(VENV)/.installed-scale
 	$(BIN)/python -m pytest -m scale --ignore tests/service/test_ray_serve.py --ignore tests/service/test_table_embedder.py
-	$(BIN)/python -m pytest -p ray tests/service/test_ray_serve.py tests/service/test_table_embedder.py
+	$(BIN)/python -m pytest -p tests.support.ray_plugin tests/service/test_ray_serve.py tests/service/test_table_embedder.py
 	RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S=1 \
-	  $(BIN)/python -m pytest -p ray tests/service/test_ray_serve.py
+	  $(BIN)/python -m pytest -p tests.support.ray_plugin tests/service/test_ray_serve.py
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not scale" tests/docker
