@@ -24,7 +24,6 @@ from elmo_model.tasks.evaluate import (
 from elmo_model.tasks.features import encode_by, features_of
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
-from tests.support.steps import Steps
 
 
 def test_the_set_is_30_words_of_two_senses_with_two_sentences_each() -> None:
@@ -64,14 +63,18 @@ def test_both_are_measured_unless_one_is_named(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, bool], parts: set[str]
 ) -> None:
     monkeypatch.setattr(stability, "TOKENS", 9)
-    steps = Steps()
+    told = []
+
+    def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
+        told.append((name, done, total))
+
     options = EvaluateOptions(str(SMALL), limit=1, **given)  # type: ignore[arg-type]
 
-    text = evaluate(options, steps)
+    text = evaluate(options, step)
 
     every = {"senses of ordinary words", "one word, repeated"}
     assert {part for part in every if part in text} == parts
-    assert steps.told[0] == (f"Reading {SMALL}", 0, 0)
+    assert told[0] == (f"Reading {SMALL}", 0, 0)
 
 
 def test_the_command_prints_json() -> None:

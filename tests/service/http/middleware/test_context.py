@@ -1,15 +1,29 @@
 """The context of every request: its id, its count, its line in the access log."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.access_log import logged
 from tests.support.in_process import in_process
 from tests.support.raw_http import connected, read
 from tests.support.servers import Running
+
+
+def logged(server: Running, request_id: str) -> list[dict[str, Any]]:
+    """Return the records of one request. They are written after its response: wait for them."""
+
+    def found() -> list[dict[str, Any]]:
+        # The last line may be half written.
+        lines = [line for line in server.log.splitlines(keepends=True) if line.endswith("}\n")]
+        records = [json.loads(line) for line in lines if line.startswith("{")]
+        return [record for record in records if record.get("request_id") == request_id]
+
+    server.until(lambda: bool(found()))
+    return found()
 
 
 @pytest.mark.parametrize("sent", ["a", "abc-DEF_123.x:y", "0" * 128])
