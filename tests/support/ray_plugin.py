@@ -1,7 +1,8 @@
 """A plugin of pytest for tests of Ray, which loads it before the libraries of the model.
 
-It also ends the process as soon as pytest is done. Threads in Ray's C++ outlive `ray.shutdown`: one
-has ended a process by SIGSEGV while the interpreter was torn down, after all tests had passed.
+It also ends the process as soon as pytest is done: one of ten runs ended by SIGSEGV after all tests
+had passed, while the interpreter was torn down. The cause is not known; Ray's threads outlive
+`ray.shutdown`.
 """
 
 import os
