@@ -54,11 +54,7 @@ class LanguageModel(nn.Module):
         with torch.set_grad_enabled(torch.is_grad_enabled() and not softmax_alone):
             vectors = self._vectors(batch.characters).to(state.h.dtype)
         stacks = bilm.forward_stack, bilm.backward_stack
-        noises = [
-            self._noise(len(stack.layers), each, vectors)
-            for stack, each in zip(stacks, batch.directions, strict=True)
-        ]
-        halves = zip(batch.directions, stacks, noises, state.directions(), strict=True)
+        halves = zip((0, 1), batch.directions, stacks, state.directions(), strict=True)
         forward, backward = (partial(self._direction_loss, *half, softmax_alone) for half in halves)
         # two threads would draw dropout masks in no fixed order
         random = self.training and self.dropout.p > 0
@@ -85,32 +81,36 @@ class LanguageModel(nn.Module):
         vectors, _ = parallel_graphs(*halves, [], [*cnn.parameters()])
         return torch.cat(vectors)
 
-    def _noise(self, layers: int, direction: Direction, vectors: Tensor) -> Tensor | None:
-        """Draw the noise (L, T, B, P) of one direction; None where there is none."""
+    def _noise(self, number: int, layers: int, inputs: Tensor) -> Sequence[Tensor | None]:
+        """Draw the noise of the L layers of a direction, like its inputs (T, B, P) each."""
         if not (self.noise and self.training):
-            return None
-        shape = layers, *direction.index.shape, vectors.shape[1]
-        return torch.randn(shape, dtype=vectors.dtype, device=vectors.device).mul_(self.noise)
+            return [None] * layers
+        generator = None
+        if inputs.device.type == "cpu":  # the threads of both directions share no generator
+            seed = (torch.initial_seed() + number) % (1 << 63)
+            generator = torch.Generator().manual_seed(seed)
+        shape = layers, *inputs.shape
+        noise = torch.randn(shape, generator=generator, dtype=inputs.dtype, device=inputs.device)
+        return noise.mul_(self.noise).unbind()
 
     def _direction_loss(
         self,
+        number: int,
         direction: Direction,
         stack: Stack,
-        noise: Tensor | None,
         state: DirectionState,
         softmax_alone: bool,
         vectors: Tensor,
     ) -> tuple[Tensor, DirectionState]:
         """Map the vectors of the distinct words to the mean loss of one direction and its state."""
         inputs = functional.embedding(direction.index, vectors)  # (T, B, P)
-        ends = []
-        for number, lstm in enumerate(stack.layers):
+        noises = self._noise(number, len(stack.layers), inputs)
+        ends: list[list[Tensor]] = []
+        for lstm, noise, h, c in zip(stack.layers, noises, *state, strict=True):
             assert isinstance(lstm, ProjectedLSTM)
             inputs = stack.dropout(inputs)
-            own = None if noise is None else noise[number]
-            h, c = (values[number] for values in state)
-            outputs, *end = fused_loop(lstm, inputs, direction.keep, h, c, own)
-            inputs = outputs + inputs if stack.skip and number else outputs
+            outputs, *end = fused_loop(lstm, inputs, direction.keep, h, c, noise)
+            inputs = outputs + inputs if stack.skip and ends else outputs
             ends.append(end)
         top = (inputs.detach() if softmax_alone else inputs).flatten(0, 1)
         h, c = map(torch.stack, zip(*ends, strict=True))
