@@ -1,4 +1,4 @@
-"""The input of a training step: characters of the distinct words, and both directions, packed."""
+"""The input of a training step: characters of the distinct words, and both directions."""
 
 import itertools
 from collections import deque
@@ -74,16 +74,14 @@ class Direction:
             torch.tensor(tries, dtype=torch.float64),
         )
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All of it, in the order above."""
+        return [self.index, self.targets, self.keep, self.candidates, self.tries]
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the direction with `change` applied to every tensor."""
-        return replace(
-            self,
-            index=change(self.index),
-            targets=change(self.targets),
-            keep=change(self.keep),
-            candidates=change(self.candidates),
-            tries=change(self.tries),
-        )
+        return type(self)(*map(change, self.tensors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +101,8 @@ class Batch:
     @property
     def tensors(self) -> list[Tensor]:
         """Every tensor of the batch, in one order for all batches."""
-        found: list[Tensor] = []
-        self.map(lambda values: found.append(values) or values)  # type: ignore[func-returns-value]
-        return found
+        forward, backward = self.directions
+        return [*self.characters, *forward.tensors, *backward.tensors]
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the batch with `change` applied to every tensor."""

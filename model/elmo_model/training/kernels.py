@@ -1,6 +1,6 @@
 """What a time step of training does between its two products, on a CUDA device in one launch.
 
-torch's own operations take nine launches in the forward pass and thirteen in the backward pass.
+In bfloat16 torch's own operations take 16 launches in the forward pass and 23 in the backward one.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The language model that trains a biLM: each direction predicts its next word."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 
 import torch
@@ -14,7 +14,7 @@ from elmo_model.network.state import DirectionState, State
 from elmo_model.network.token_encoder import CharCNN
 from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.fused_loop import fused_loop
-from elmo_model.training.parallel_graphs import parallel_graphs
+from elmo_model.training.parallel_graphs import Graph, parallel_graphs
 from elmo_model.training.sampled_softmax import Softmax
 
 
@@ -134,11 +134,8 @@ class LanguageModel(nn.Module):
         return self.softmax.sampled(top, targets, direction.candidates, direction.tries)
 
 
-Graph = Callable[[Tensor], tuple[Tensor, DirectionState]]
-
-
 def _at_once(
-    forward: Graph, backward: Graph, vectors: Tensor
+    forward: Graph[DirectionState], backward: Graph[DirectionState], vectors: Tensor
 ) -> tuple[tuple[Tensor, DirectionState], tuple[Tensor, DirectionState]]:
     """Run both directions, on a GPU in two queues: the steps of one leave most of it idle."""
     if vectors.device.type != "cuda":

@@ -42,7 +42,7 @@ def test_outputs_state_and_gradients_are_those_of_the_network(
     tokens = numbers(STEPS, ROWS, 4).requires_grad_()
     h, c = numbers(ROWS, 4).clamp(-1, 1), numbers(ROWS, 7 if projected else 4)
     keep = torch.ones(STEPS, ROWS, 1, dtype=torch.bool)
-    keep[2, 0] = keep[0, 1] = keep[5, 1] = False  # row 2 goes on with the text before
+    keep[2, 0] = keep[0, 1] = keep[5, 1] = False  # row 2 begins with the given state
 
     found, *last = fused_loop(layer, tokens, keep, h, c, None)
     expected, ends = torch.zeros_like(found), []
