@@ -52,7 +52,8 @@ class GatedWorker:
     queue: list[Batch] = field(default_factory=list)  # the first one runs
     drops: list[Drop] = field(default_factory=list)
     is_dead: bool = False
-    _timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.Handle | None = None
+    _due: float = 0.0  # time of the loop; uvloop's handle of a delay of 0 does not know it
     _left: dict[int, float] = field(default_factory=dict)  # seconds of the one that is interrupted
 
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
@@ -77,7 +78,7 @@ class GatedWorker:
     def _interrupt(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._left[self.queue[1].id] = self._timer.when() - asyncio.get_running_loop().time()
+            self._left[self.queue[1].id] = self._due - asyncio.get_running_loop().time()
 
     def kill(self) -> None:
         self.die("was killed")
@@ -121,7 +122,9 @@ class GatedWorker:
             self.batches.append(batch)
         if self.is_open and not _holds(batch, HANGS):
             seconds = self._left.pop(batch.id, self.seconds_per_token * batch.padded_tokens)
-            self._timer = asyncio.get_running_loop().call_later(seconds, self.finish)
+            loop = asyncio.get_running_loop()
+            self._due = loop.time() + seconds
+            self._timer = loop.call_later(seconds, self.finish)
 
     def _run(self, batch: Batch) -> Message:
         if batch.padded_tokens > self.memory_tokens:
