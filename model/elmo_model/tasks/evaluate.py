@@ -21,7 +21,7 @@ from elmo_model.inference.stability import TEXTS, Stability, stability
 from elmo_model.models.opening import open_model
 from elmo_model.steps import OnStep
 from elmo_model.tasks.examples import Examples
-from elmo_model.tasks.features import FeaturesOf, encode_by, features_of
+from elmo_model.tasks.features import Encode, OnTokens, encode_by, features_of
 from elmo_model.tasks.readers import read_rows
 
 SENTENCES: Final = Path(__file__).with_name("senses.tsv")
@@ -29,9 +29,6 @@ SENTENCES: Final = Path(__file__).with_name("senses.tsv")
 _MARGIN: Final = 1e-4
 """Smallest difference of mean cosines that counts. The token layer sees no context: its vectors of
 a word are equal but for rounding."""
-
-Uses = tuple[Examples, list[str]]
-"""Tokens whose labels are their senses, and the word of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +69,33 @@ def evaluate(options: EvaluateOptions, on_step: OnStep) -> str:
     """
     on_step(f"Reading {options.model}")
     elmo = open_model(options.model, device=options.device)
-    scores, moved = list[Score](), list[Stability]()
+    scores, moved, tables = list[Score](), list[Stability](), list[str]()
     if options.senses or not options.stability:
         on_tokens = partial(on_step, "Built-in sentences")
         encode = encode_by(Encoder.of(elmo))
-        scores.append(senses(partial(features_of, encode, on_tokens=on_tokens)))
+        scores.append(senses(encode, on_tokens))
+        tables.append(table(scores[0]))
     if options.stability or not options.senses:
         on_step("Built-in texts")
         moved += stability(elmo, options.limit)
+        tables.append(stability_table(moved))
     if options.as_json:
         figures = {"scores": list(map(asdict, scores)), "stability": list(map(asdict, moved))}
         return json.dumps({"model": asdict(elmo.origin), **figures}, indent=2)
-    tables = (table(scores) if scores else "", stability_table(moved) if moved else "")
-    return "\n\n".join(filter(None, tables))
+    return "\n\n".join(tables)
 
 
-def senses(features_of: FeaturesOf) -> Score:
+def senses(encode: Encode, on_tokens: OnTokens = lambda _done, _total: None) -> Score:
     """Score each layer by the words whose mean cosine within a sense is above that across senses.
 
     The score names the words that each layer misses. Chance is 50 %.
     """
-    examples, words = read_uses(SENTENCES)
-    rows = rows_of(words)
-    with features_of(examples) as features:
+    uses = list(read_rows(SENTENCES))
+    rows: defaultdict[str, list[int]] = defaultdict(list)
+    for row, use in enumerate(uses):
+        rows[use.field("word")].append(row)
+    examples = Examples.of_words(use.word("sense") for use in uses)
+    with features_of(encode, examples, on_tokens=on_tokens) as features:
         layers = [features.layer(number)[:, 0] for number in range(features.layers)]
     misses = tuple(
         tuple(
@@ -104,25 +105,8 @@ def senses(features_of: FeaturesOf) -> Score:
         )
         for layer in layers
     )
-    accuracies = tuple(percent(len(rows) - len(missed), len(rows)) for missed in misses)
+    accuracies = tuple(100.0 * (len(rows) - len(missed)) / len(rows) for missed in misses)
     return Score("senses of ordinary words", accuracies, len(rows), 50.0, "chance", misses)
-
-
-def read_uses(path: Path) -> Uses:
-    """Read a table with the columns `word`, `sense`, `token_index` and `sentence`.
-
-    Raises FitError and TextError as `read_rows` does.
-    """
-    rows = list(read_rows(path))
-    return Examples.of_words(row.word("sense") for row in rows), [row.field("word") for row in rows]
-
-
-def rows_of(words: Sequence[str]) -> dict[str, list[int]]:
-    """Return the places of each word in a list."""
-    rows: defaultdict[str, list[int]] = defaultdict(list)
-    for row, word in enumerate(words):
-        rows[word].append(row)
-    return rows
 
 
 def separation(vectors: Tensor, senses: Sequence[str]) -> float:
@@ -137,27 +121,19 @@ def separation(vectors: Tensor, senses: Sequence[str]) -> float:
     return float(cosines[same & pairs].mean() - cosines[~same & pairs].mean())
 
 
-def percent(right: int, items: int) -> float:
-    """Return the share of right decisions in percent."""
-    return 100.0 * right / items
-
-
-def table(scores: Sequence[Score]) -> str:
-    """Return a text table with one score per line; a star marks the best layer of each."""
-    heads = _heads(max(len(score.layers) for score in scores))
-    width = max(len(score.name) for score in scores)
-    lines = [f"{'':{width}}" + "".join(f"{head:>13}" for head in heads) + f"{'items':>9}   without"]
-    for score in scores:
-        best = max(score.layers)
-        figures = (f"{figure:.1f}{'*' if figure == best else ' '}" for figure in score.layers)
-        lines.append(
-            f"{score.name:{width}}"
-            + "".join(f"{figure:>13}" for figure in figures)
-            + f"{score.items:>9,}   {score.baseline:.1f} ({score.guess})"
-        )
-    for score in scores:
-        for number, missed in enumerate(score.misses[1:], 1):
-            lines.append(f"{score.name}, missed by layer {number}: {', '.join(missed) or 'none'}")
+def table(score: Score) -> str:
+    """Return a text table of one line, in which a star marks the best layer, and the misses."""
+    heads = "".join(f"{head:>13}" for head in _heads(len(score.layers)))
+    best = max(score.layers)
+    figures = (f"{figure:.1f}{'*' if figure == best else ' '}" for figure in score.layers)
+    lines = [
+        f"{'':{len(score.name)}}{heads}{'items':>9}   without",
+        score.name
+        + "".join(f"{figure:>13}" for figure in figures)
+        + f"{score.items:>9,}   {score.baseline:.1f} ({score.guess})",
+    ]
+    for number, missed in enumerate(score.misses[1:], 1):
+        lines.append(f"{score.name}, missed by layer {number}: {', '.join(missed) or 'none'}")
     return "\n".join(lines)
 
 

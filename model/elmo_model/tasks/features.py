@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -96,10 +96,6 @@ class Features:
         chosen = self.index[np.array(numbers, np.int64)]
         examples = self.examples.take(numbers)
         return Features(examples, self.vectors, chosen, self.static, self._weights)
-
-
-FeaturesOf = Callable[[Examples], AbstractContextManager[Features]]
-"""Computes the vectors of examples, as `features_of` does by a given function."""
 
 
 def encode_by(encoder: Encoder, *, layer_norm: bool = False) -> Encode:

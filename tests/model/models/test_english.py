@@ -1,7 +1,6 @@
 """The built-in English model: senses in its top layer, and documents that agree with it."""
 
 import re
-from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import describe_model, find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.tasks.evaluate import senses, table
-from elmo_model.tasks.features import encode_by, features_of
+from elmo_model.tasks.features import encode_by
 
 ROOT = Path(__file__).parents[3]
 CARD = ROOT / "model/elmo_model/models/english.md"
@@ -64,7 +63,7 @@ def test_the_documented_sense_scores_are_those_of_this_model(english: ElmoNetwor
         r"^\$ elmo evaluate english --senses\n(.*?)```", text, re.DOTALL | re.MULTILINE
     )
 
-    assert block == [table([senses(partial(features_of, encode_by(Encoder.of(english))))]) + "\n"]
+    assert block == [table(senses(encode_by(Encoder.of(english)))) + "\n"]
 
 
 def test_the_card_names_this_network(english: ElmoNetwork) -> None:

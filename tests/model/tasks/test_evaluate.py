@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from functools import partial
 
 import pytest
 import torch
@@ -15,24 +14,21 @@ from elmo_model.tasks.evaluate import (
     EvaluateOptions,
     Score,
     evaluate,
-    percent,
-    read_uses,
     senses,
     separation,
     table,
 )
-from elmo_model.tasks.features import encode_by, features_of
+from elmo_model.tasks.features import encode_by
+from elmo_model.tasks.readers import read_rows
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
 
 def test_the_set_is_30_words_of_two_senses_with_two_sentences_each() -> None:
-    examples, words = read_uses(SENTENCES)
-    assert len(Counter(words)) == 30 and set(Counter(words).values()) == {4}
-    assert set(Counter(zip(words, examples.labels, strict=True)).values()) == {2}
-    tokens = [examples.sentences[place.sentence][place.token or 0] for (place,) in examples.places]
-    assert tokens == words
-    assert len(set(examples.sentences)) == len(words)
+    rows = [(row.field("word"), row.word("sense")) for row in read_rows(SENTENCES)]
+    assert set(Counter((word, sense) for word, (_, _, sense) in rows).values()) == {2}
+    assert all(tokens[place] == word for word, (tokens, place, _) in rows)
+    assert len({tuple(tokens) for _, (tokens, _, _) in rows}) == len(rows) == 120
 
 
 def test_separation_is_the_cosine_within_senses_minus_across() -> None:
@@ -44,12 +40,12 @@ def test_separation_is_the_cosine_within_senses_minus_across() -> None:
 
 
 def test_the_token_layer_sees_no_context_and_misses_all() -> None:
-    score = senses(partial(features_of, encode_by(Encoder.of(open_model("random-small")))))
+    score = senses(encode_by(Encoder.of(open_model("random-small"))))
     assert score.layers[0] == 0.0 and score.items == 30
     assert len(score.misses[0]) == 30
     for accuracy, missed in zip(score.layers, score.misses, strict=True):
         assert accuracy == pytest.approx(100 * (30 - len(missed)) / 30)
-    assert f"missed by layer 2: {', '.join(score.misses[2])}" in table([score])
+    assert f"missed by layer 2: {', '.join(score.misses[2])}" in table(score)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,6 @@ def test_the_command_prints_json() -> None:
 
 
 def test_the_best_layer_is_marked() -> None:
-    lines = table([Score("one", (1.0, 3.0, 2.0), 1000, 0.5, "guess")]).splitlines()
+    lines = table(Score("one", (1.0, 3.0, 2.0), 1000, 0.5, "guess")).splitlines()
     assert "3.0*" in lines[1] and lines[1].count("*") == 1
     assert "1,000" in lines[1] and lines[1].endswith("0.5 (guess)")
-    assert percent(1, 8) == 12.5
