@@ -6,8 +6,7 @@ A module without torch: the server and the command line resolve names before tor
 import os
 from pathlib import Path
 
-from elmo_model.models import nlpl
-from elmo_model.models.published import Published, load
+from elmo_model.models.published import Published, load, nlpl_model, nlpl_models
 
 BUILT_IN = {
     "english": "a small English model, trained for this program",
@@ -16,7 +15,7 @@ BUILT_IN = {
 """The models that come with the program: their names, and a few words on each."""
 
 CATALOGUE = {model.name: model for model in load()}
-"""The published models by name, without those of the NLPL repository (`elmo_model.models.nlpl`)."""
+"""The published models by name, without those of the NLPL repository."""
 
 _BUILT_IN_TOKENIZERS = {"english": "ptb"}
 
@@ -26,19 +25,19 @@ _SPELLINGS = {name.casefold(): name for name in (*BUILT_IN, *CATALOGUE)}
 def canonical(name: str) -> str:
     """Return a model name as it is spelt here, given in any case; other strings unchanged."""
     spelling = _SPELLINGS.get(name.casefold())
-    if spelling is None and (model := nlpl.model(name.casefold())) is not None:
+    if spelling is None and (model := nlpl_model(name.casefold())) is not None:
         return model.name
     return spelling or name
 
 
 def published_model(name: str) -> Published | None:
     """Return the published model of this name, in any case; None if there is none."""
-    return CATALOGUE.get(canonical(name)) or nlpl.model(name.casefold())
+    return CATALOGUE.get(canonical(name)) or nlpl_model(name.casefold())
 
 
 def published_models() -> tuple[Published, ...]:
     """Return every published model that is known by name."""
-    return (*CATALOGUE.values(), *nlpl.known())
+    return (*CATALOGUE.values(), *nlpl_models())
 
 
 def options_of_weights(md5: str) -> str | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.models import nlpl, opening
+from elmo_model.models import opening, published
 from elmo_model.models.catalogue import (
     BUILT_IN,
     CATALOGUE,
@@ -155,20 +155,20 @@ def test_other_names_are_no_models(name: str) -> None:
 
 
 def test_the_languages_have_the_numbers_of_the_repository() -> None:
-    assert len(nlpl.LANGUAGES) == len(set(nlpl.LANGUAGES)) == 44
-    numbers = {model.name: model.files[0].name for model in nlpl.known()}
+    assert len(published.LANGUAGES) == len(set(published.LANGUAGES)) == 44
+    numbers = {model.name: model.files[0].name for model in published.nlpl_models()}
     assert (numbers["efml:ar"], numbers["efml:grc"], numbers["efml:vi"]) == (
         "136.zip",
         "153.zip",
         "178.zip",
     )
-    assert len(numbers) == 44 + len(nlpl.TEXTS)
+    assert len(numbers) == 44 + len(published.NLPL_TEXTS)
 
 
 def test_names_of_folders_are_plain() -> None:
-    folders = [model.folder for model in nlpl.known()]
+    folders = [model.folder for model in published.nlpl_models()]
 
     assert len(set(folders)) == len(folders)
     assert all("/" not in each and ":" not in each for each in folders)
-    for model in nlpl.known():
+    for model in published.nlpl_models():
         assert published_model(model.folder) == model
