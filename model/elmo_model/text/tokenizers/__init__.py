@@ -10,7 +10,13 @@ from itertools import islice
 from typing import Final
 
 from elmo_model.errors import shown
-from elmo_model.text.tokenizers.tokenized import Tokenize, Tokenized, TokenizeError, blank_controls
+from elmo_model.text.tokenizers.tokenized import (
+    Tokenize,
+    Tokenized,
+    TokenizeError,
+    blank_controls,
+    offsets_of,
+)
 
 __all__ = [
     "RAW_FROM",
@@ -47,9 +53,17 @@ def _moses(language: str) -> Tokenize:
 
 
 def _ptb(_: str) -> Tokenize:
-    from elmo_model.text.tokenizers.ptb import tokenize_ptb  # noqa: PLC0415 - slow to import
+    from nltk.tokenize.destructive import NLTKWordTokenizer  # noqa: PLC0415 - slow to import
 
-    return tokenize_ptb
+    treebank = NLTKWordTokenizer()
+
+    def tokenize(text: str) -> Tokenized:
+        # NLTK knows contractions with the ASCII apostrophe alone. Tokens keep the characters of the
+        # text, double quotes included.
+        readable = blank_controls(text).replace("\u2019", "'")
+        return Tokenized.of(text, offsets_of(readable, treebank.tokenize(readable)))
+
+    return tokenize
 
 
 TOKENIZERS: Mapping[str, Callable[[str], Tokenize]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_model.text.tokenizers.ptb import tokenize_ptb
+from elmo_model.text.tokenizers import tokenizer
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ from elmo_model.text.tokenizers.ptb import tokenize_ptb
     ],
 )
 def test_contractions_and_punctuation_are_split(text: str, tokens: str) -> None:
-    assert " ".join(tokenize_ptb(text).tokens) == tokens
+    assert " ".join(tokenizer("ptb")(text).tokens) == tokens
 
 
 def test_offsets_are_those_of_the_given_text() -> None:
     text = "\U0001f600 don\u2019t"
 
-    assert tokenize_ptb(text).offsets == ((0, 1), (2, 4), (4, 7))
+    assert tokenizer("ptb")(text).offsets == ((0, 1), (2, 4), (4, 7))
