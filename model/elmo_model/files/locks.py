@@ -11,10 +11,6 @@ from typing import IO, Final
 
 from filelock import FileLock, Timeout
 
-SECONDS: Final = 5.0
-"""How long `locked_file` waits. With a larger number a thread waits longer for a process that was
-stopped while it held the lock."""
-
 LOCK: Final = ".lock"
 """The file in a folder that its only writer locks."""
 
@@ -28,24 +24,26 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked_file(path: Path, seconds: float = SECONDS) -> Iterator[None]:
+def locked_file(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of the file `path`, which is made, while the block runs.
 
-    Negative `seconds` wait without a limit, as for a download by another process. On a file system
-    without locks the block runs without one. The file can be written by every user, since each has
-    to open it for writing.
+    A wait of more than a second for another process is logged. On a file system without locks the
+    block runs without one. The file can be written by every user, since each has to open it for
+    writing.
 
     Raises:
-        BlockingIOError: another thread or process holds the lock for too long. One that was stopped
-            by SIGSTOP holds it until it goes on.
+        BlockingIOError: another thread or process holds the lock, and `wait` is false.
         OSError: the file can neither be made nor be written.
     """
     path.parent.stat()  # filelock would make a folder that is missing
     lock = FileLock(path, mode=0o666, poll_interval=_POLL_SECONDS)
     try:
-        _acquire(lock, path, seconds)
+        lock.acquire(_LOGGED_SECONDS if wait else 0)
     except Timeout:
-        raise BlockingIOError(f"another process has locked {path}") from None
+        if not wait:
+            raise BlockingIOError(f"another process has locked {path}") from None
+        _log.warning("waiting for the lock %s, which another process holds", path)
+        lock.acquire()
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -53,18 +51,6 @@ def locked_file(path: Path, seconds: float = SECONDS) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _acquire(lock: FileLock, path: Path, seconds: float) -> None:
-    """Acquire a lock; a wait of more than a second is logged."""
-    if 0 <= seconds <= _LOGGED_SECONDS:
-        lock.acquire(seconds)
-        return
-    try:
-        lock.acquire(_LOGGED_SECONDS)
-    except Timeout:
-        _log.warning("waiting for the lock %s, which another process holds", path)
-        lock.acquire(seconds - _LOGGED_SECONDS if seconds > 0 else -1)
 
 
 @contextmanager
@@ -77,7 +63,7 @@ def only_writer(folder: Path, refusal: Exception) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked_file(folder / LOCK, 0))
+            stack.enter_context(locked_file(folder / LOCK, wait=False))
         except BlockingIOError:
             raise refusal from None
         yield

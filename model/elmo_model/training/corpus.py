@@ -147,7 +147,7 @@ def encode(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -
         return known
     _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked_file(folder.with_name(f".{folder.name}.lock"), -1):  # it is replaced
+    with locked_file(folder.with_name(f".{folder.name}.lock")):  # it is replaced
         if (known := _encoded(shards, folder)) is not None:  # by another run meanwhile
             return known
         with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:

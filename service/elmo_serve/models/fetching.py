@@ -85,7 +85,7 @@ def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) ->
         with ExitStack() as stack:
             with _unless_read_only():
                 # One process at a time. A download takes minutes: the wait has no limit.
-                stack.enter_context(locked_file(folder / ".lock", -1))
+                stack.enter_context(locked_file(folder / ".lock"))
             sums = read_sums(folder)
             for file in model.files:
                 target = folder / file.name

@@ -22,7 +22,7 @@ def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
 
     def add(turns: int) -> None:
         for _ in range(turns):
-            with locked_file(tmp_path / ".lock", 600):
+            with locked_file(tmp_path / ".lock"):
                 count.write_text(str(int(count.read_text()) + 1))
 
     with ThreadPoolExecutor(4) as pool:
@@ -36,7 +36,7 @@ def test_who_waits_too_long_is_told_which_file(tmp_path: Path) -> None:
     with (
         locked_file(path),
         pytest.raises(BlockingIOError, match=r"has locked .*\.lock"),
-        locked_file(path, 0),
+        locked_file(path, wait=False),
     ):
         pass
 
@@ -49,7 +49,7 @@ def test_who_waits_without_a_limit_says_so(
     monkeypatch.setattr(caplog.handler, "emit", lambda record: logged.set())
 
     def wait() -> bool:
-        with locked_file(path, -1):
+        with locked_file(path):
             return True
 
     with ThreadPoolExecutor(1) as pool:
@@ -63,7 +63,7 @@ def test_it_is_released_by_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError), locked_file(tmp_path / ".lock"):
         raise KeyError
 
-    with locked_file(tmp_path / ".lock", 0):
+    with locked_file(tmp_path / ".lock", wait=False):
         pass
 
 
