@@ -52,7 +52,7 @@ def test_parameters_are_the_published_figures(
         ("char_cnn", "filters", [[1, "4"]], r"char_cnn.filters is \[\[1, '4'\]\], expected pairs"),
         ("char_cnn", "max_characters", 6, "7 characters wide, expected at most"),
         ("char_cnn", "projection", False, r"equal the sum of char_cnn.filters \(2048\), found 128"),
-        ("char_cnn", "colour", "red", "char_cnn has colour, expected only activation"),
+        ("char_cnn", "colour", "red", "char_cnn.colour is not a known key"),
     ],
 )
 def test_a_contradiction_names_key_value_and_rule(
