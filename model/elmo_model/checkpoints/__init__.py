@@ -100,8 +100,7 @@ def _form(place: Path) -> Format:
     for form in FORMATS.values():
         if form.recognises(place):
             return form
-    begun = (place / ".lock").is_file() and (place / "corpus" / "corpus.json").is_file()
-    if begun or (place / "run.json").is_file():
+    if (place / "run.json").is_file():
         raise CheckpointError(
             f"{place}: is a run of `elmo train` without a {native.RUN_FILE}, which is written when "
             f"the training ends"

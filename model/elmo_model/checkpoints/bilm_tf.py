@@ -3,7 +3,7 @@
 import re
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import allennlp, leveldb_table, options, tensor_bundle
+from elmo_model.checkpoints import allennlp, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
@@ -32,7 +32,7 @@ def recognises(path: Path) -> bool:
     """
     source = source_at(path)
     if source is None:
-        return path.name.endswith(_ENDING) and leveldb_table.is_table(path)
+        return path.name.endswith(_ENDING) and tensor_bundle.is_table(path)
     has_dump = any(file.endswith(".hdf5") for file in source.files)
     return any(file.endswith(_ENDING) for file in source.files) and not has_dump
 

@@ -9,11 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from pydantic import BaseModel
-from torch import Tensor
 
 from elmo_model.checkpoints import layout
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.layout import PLAIN, Arrays, StoredArray
+from elmo_model.checkpoints.layout import PLAIN, StoredArray
 from elmo_model.checkpoints.options import Clip, OptionsFile, json_object
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import Source, only, source_at
@@ -71,9 +70,7 @@ def recognises(path: Path) -> bool:
     The path of one of these files stands for its folder.
     """
     source = source_at(_place(path))
-    if source is None:
-        return False
-    return any(map(source.named, _OWN))
+    return source is not None and any(map(source.named, _OWN))
 
 
 def _place(path: Path) -> Path:
@@ -86,15 +83,12 @@ def read(path: Path) -> Checkpoint:
     assert source is not None, "`recognises` accepts nothing else"
     files = _file(source, _EMBEDDER), _file(source, _ENCODER)
     settings, label, notes = _settings(source)
-    embedder, encoder = (read_state(source, file) for file in files)
+    embedder, encoder = (arrays_of(source.label(f), read_state(source, f)) for f in files)
     config, alphabet = _described(source, settings, label)
-    tensors = _decode(
-        config,
-        alphabet,
-        arrays_of(source.label(files[0]), embedder),
-        arrays_of(source.label(files[1]), encoder),
-        label,
-    )
+    tensors = {
+        **layout.decode(embedder, _embedder_entries(config), config, alphabet, label),
+        **layout.decode(encoder, bilm_entries(config.lstm), config, alphabet, label),
+    }
     return Checkpoint(source.name, NAME, config, alphabet, tensors, notes=notes)
 
 
@@ -243,20 +237,6 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
     if not ids:
         raise CheckpointError(f"{label}: is empty, expected a text, a TAB and an id on each line")
     return ids
-
-
-# The two pickles.
-
-
-def _decode(
-    config: ElmoConfig, alphabet: Lexicon, embedder: Arrays, encoder: Arrays, origin: str
-) -> dict[str, Tensor]:
-    """Return the tensors by the names of `ElmoNetwork`; all that is stored must be used."""
-    tensors: dict[str, Tensor] = {}
-    pairs = (embedder, _embedder_entries(config)), (encoder, bilm_entries(config.lstm))
-    for arrays, stored in pairs:
-        tensors |= layout.decode(arrays, stored, config, alphabet, origin)
-    return tensors
 
 
 def _embedder_entries(config: ElmoConfig) -> Iterator[StoredArray]:

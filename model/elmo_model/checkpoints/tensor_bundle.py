@@ -1,23 +1,25 @@
 """TensorFlow checkpoints of version 2, read without TensorFlow: an index and shards of raw data.
 
-The index is a LevelDB table that maps the name of an array to a protocol buffer (TensorFlow
-`tensor_bundle.proto`). Every checksum is verified.
+The index is a LevelDB table (its `table_format.md`) without compression, which maps the name of an
+array to a protocol buffer (TensorFlow `tensor_bundle.proto`). Every checksum is verified.
 """
 
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import BinaryIO
 
+import google_crc32c
 import numpy as np
 import torch
 from torch import Tensor
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.leveldb_table import masked_crc32c, pairs, varint
-from elmo_model.checkpoints.source import Source
+from elmo_model.checkpoints.source import MAX_ENTRIES, Source
 from elmo_model.errors import shown
 
 ENDING = ".index"
@@ -25,6 +27,11 @@ ENDING = ".index"
 _MAX_INDEX = 64 << 20  # bytes
 _MAX_AXES = 8
 _FLOAT = 1  # DT_FLOAT in TensorFlow's types.proto
+_MAGIC = bytes.fromhex("57fb808b247547db")
+_FOOTER = 48  # bytes
+_TRAILER = 5  # bytes after a block: its compression and its checksum
+_MAX_KEY = 4096  # bytes
+_MASK = 0xA282EAD8
 _TYPES = {2: "float64", 3: "int32", 9: "int64", 14: "bfloat16", 19: "float16", 7: "string"}
 
 
@@ -41,84 +48,64 @@ class BundleEntry:
     sliced: bool
 
 
-class _Bundle:
-    """The index of an open checkpoint, and its shards, which are opened on demand."""
-
-    def __init__(self, source: Source, index: str, streams: ExitStack) -> None:
-        self.label = source.label(index)
-        self._source = source
-        self._prefix = index.removesuffix(ENDING)
-        self._streams = streams
-        self._open: dict[int, BinaryIO] = {}
-        content = source.read(index, _MAX_INDEX)
-        self._shards, self.entries = _entries(self.label, content)
-
-    def read(self, name: str) -> Tensor:
-        """Return an array. Raises CheckpointError if it is not float32, is sliced or damaged."""
-        entry, label = self.entries[name], f"{self.label}: {name}"
-        if entry.dtype != _FLOAT:
-            kind = _TYPES.get(entry.dtype, f"number {entry.dtype}")
-            raise CheckpointError(f"{label} is of type {kind}, expected float32")
-        if entry.sliced:
-            raise CheckpointError(f"{label} is cut into slices, expected one piece")
-        if entry.size != 4 * math.prod(entry.shape):
-            raise CheckpointError(
-                f"{label} has {entry.size:,} bytes, expected {4 * math.prod(entry.shape):,}"
-            )
-        stream, shard = self._shard(entry.shard)
-        length = stream.seek(0, 2)
-        if entry.offset + entry.size > length:
-            raise CheckpointError(
-                f"{shard}: has {length:,} bytes, expected {name} up to byte "
-                f"{entry.offset + entry.size:,}"
-            )
-        stream.seek(entry.offset)
-        content = stream.read(entry.size)
-        if masked_crc32c(content) != entry.checksum:
-            raise CheckpointError(f"{shard}: {name} has another checksum than expected")
-        # A copy is writable, and in the byte order of this machine.
-        array = np.frombuffer(content, dtype="<f4").reshape(entry.shape)
-        return torch.from_numpy(array.astype(np.float32))
-
-    def _shard(self, number: int) -> tuple[BinaryIO, str]:
-        file = f"{self._prefix}.data-{number:05d}-of-{self._shards:05d}"
-        label = self._source.label(file)
-        if number not in self._open:
-            if file not in self._source.files:
-                raise CheckpointError(f"{label}: does not exist, expected the data with the index")
-            self._open[number] = self._streams.enter_context(self._source.open(file))
-        return self._open[number], label
-
-
 @contextmanager
 def open_bundle(source: Source, index: str) -> Iterator[Arrays]:
-    """Open a checkpoint by its index. Raises CheckpointError if the index is damaged."""
-    with ExitStack() as streams:
-        bundle = _Bundle(source, index, streams)
-        shapes = {name: entry.shape for name, entry in bundle.entries.items()}
-        yield Arrays(bundle.label, shapes, bundle.read)
+    """Open a checkpoint by its index; shards are opened on demand.
 
-
-def _entries(label: str, content: bytes) -> tuple[int, dict[str, BundleEntry]]:
-    """Return the number of shards, and the entries by name."""
+    Raises CheckpointError if the index is damaged. To read an array raises it as well.
+    """
+    label, content = source.label(index), source.read(index, _MAX_INDEX)
     try:
-        values = dict(pairs(label, content))
-        shards = _header(label, values.pop(b""))
-        return shards, {key.decode(): _entry(value) for key, value in values.items()}
-    except (IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+        values = dict(_pairs(content))
+        shards = _header(values.pop(b""))
+        entries = {key.decode(): _entry(value) for key, value in values.items()}
+    except (IndexError, KeyError, ValueError) as error:
         raise CheckpointError(f"{label}: is not a whole index of TensorFlow: {error}") from error
+    with ExitStack() as streams:
+
+        @cache
+        def opened(file: str) -> BinaryIO:
+            return streams.enter_context(source.open(file))
+
+        def read(name: str) -> Tensor:
+            entry = entries[name]
+            file = f"{index.removesuffix(ENDING)}.data-{entry.shard:05d}-of-{shards:05d}"
+            return _read(entry, f"{label}: {name}", opened(file), source.label(file))
+
+        yield Arrays(label, {name: entry.shape for name, entry in entries.items()}, read)
+
+
+def _read(entry: BundleEntry, label: str, stream: BinaryIO, shard: str) -> Tensor:
+    """Return an array. Raises CheckpointError if it is not float32, is sliced or damaged."""
+    if entry.dtype != _FLOAT:
+        kind = _TYPES.get(entry.dtype, f"number {entry.dtype}")
+        raise CheckpointError(f"{label} is of type {kind}, expected float32")
+    if entry.sliced:
+        raise CheckpointError(f"{label} is cut into slices, expected one piece")
+    if entry.size != 4 * math.prod(entry.shape):
+        raise CheckpointError(
+            f"{label} has {entry.size:,} bytes, expected {4 * math.prod(entry.shape):,}"
+        )
+    length, end = stream.seek(0, 2), entry.offset + entry.size
+    if end > length:
+        raise CheckpointError(f"{shard}: has {length:,} bytes, expected {end:,} by {label}")
+    stream.seek(entry.offset)
+    content = stream.read(entry.size)
+    if _masked_crc32c(content) != entry.checksum:
+        raise CheckpointError(f"{label} has another checksum in {shard} than expected")
+    # A copy is writable, and in the byte order of this machine.
+    array = np.frombuffer(content, dtype="<f4").reshape(entry.shape)
+    return torch.from_numpy(array.astype(np.float32))
 
 
 # The three messages of tensor_bundle.proto, by the numbers of their fields.
 
 
-def _header(label: str, content: bytes) -> int:
+def _header(content: bytes) -> int:
     """Return the number of shards from a BundleHeaderProto."""
     fields = dict(_fields(content))
     if fields.get(2, 0) != 0:
-        raise CheckpointError(f"{label}: is big-endian, expected little-endian")
+        raise ValueError("it is big-endian")
     shards = fields.get(1, 0)
     if not isinstance(shards, int) or not 1 <= shards <= 99_999:
         raise ValueError(f"it names {shards!r} shards")
@@ -164,14 +151,14 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and value of each field: an integer, or the bytes of a message."""
     position = 0
     while position < len(content):
-        tag, position = varint(content, position)
+        tag, position = _varint(content, position)
         field, kind = tag >> 3, tag & 7
         if kind == 0:
-            value, position = varint(content, position)
+            value, position = _varint(content, position)
             yield field, value
             continue
         if kind == 2:
-            length, position = varint(content, position)
+            length, position = _varint(content, position)
         elif kind in (1, 5):
             length = 8 if kind == 1 else 4
         else:
@@ -181,3 +168,97 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ValueError("a field reaches beyond its message")
         position += length
         yield field, piece if kind == 2 else int.from_bytes(piece, "little")
+
+
+# The table: sorted pairs of keys and values in blocks, each with a checksum.
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file ends with the magic number of a table."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - len(_MAGIC)))
+            return stream.read() == _MAGIC
+    except OSError:
+        return False
+
+
+def _pairs(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a table: at most MAX_ENTRIES, whose keys have up to 4 KiB.
+
+    Raises ValueError or IndexError for a damaged, larger or compressed table.
+    """
+    footer = content[-_FOOTER:]
+    if len(footer) < _FOOTER or footer[-len(_MAGIC) :] != _MAGIC:
+        raise ValueError("it does not end as a table does")
+    _, position = _handle(footer, 0)  # the block of statistics, which is empty
+    index, _ = _handle(footer, position)
+    size = count = 0
+    for _, value in _block(content, index):
+        handle, _ = _handle(value, 0)
+        size += handle[1]
+        if size > len(content):
+            raise ValueError("its blocks overlap")
+        for pair in _block(content, handle):
+            count += 1
+            if count > MAX_ENTRIES:
+                raise ValueError(f"it has more than {MAX_ENTRIES:,} pairs")
+            yield pair
+
+
+def _block(content: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the pairs of a block. A key is stored as a shared prefix of the last key and a rest."""
+    offset, size = handle
+    block = content[offset : offset + size]
+    trailer = content[offset + size : offset + size + _TRAILER]
+    if len(block) != size or len(trailer) != _TRAILER or size < 4:
+        raise ValueError("a block reaches beyond the file")
+    if _masked_crc32c(block + trailer[:1]) != int.from_bytes(trailer[1:], "little"):
+        raise ValueError("a block has another checksum than expected")
+    if trailer[0]:
+        raise ValueError("a block is compressed")
+    restarts = int.from_bytes(block[-4:], "little")
+    end = size - 4 * (restarts + 1)
+    if end < 0:
+        raise ValueError("a block has more restarts than bytes")
+    position, key = 0, b""
+    while position < end:
+        shared, position = _varint(block, position)
+        rest, position = _varint(block, position)
+        length, position = _varint(block, position)
+        if shared > len(key) or position + rest + length > end:
+            raise ValueError("a pair reaches beyond its block")
+        if shared + rest > _MAX_KEY:  # the prefix takes no room in the file
+            raise ValueError(f"a key has more than {_MAX_KEY:,} bytes")
+        key = key[:shared] + block[position : position + rest]
+        position += rest
+        yield key, block[position : position + length]
+        position += length
+
+
+def _handle(content: bytes, position: int) -> tuple[tuple[int, int], int]:
+    """Return offset and size of a block, and the position after them."""
+    offset, position = _varint(content, position)
+    size, position = _varint(content, position)
+    return (offset, size), position
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    """Return a number of 7 bits a byte, lowest first, and the position after it.
+
+    Raises IndexError at the end of the content, ValueError for more than ten bytes.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = content[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+    raise ValueError("a number has more than ten bytes")
+
+
+def _masked_crc32c(content: bytes) -> int:
+    """Return the CRC-32C, rotated and offset: the form in which LevelDB and TensorFlow store it."""
+    plain: int = google_crc32c.value(content)
+    return (((plain >> 15) | (plain << 17)) + _MASK) & 0xFFFFFFFF

@@ -6,13 +6,12 @@ characters a token are assumed to be those of the published models, from which m
 
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import layout, options, tensor_bundle
+from elmo_model.checkpoints import allennlp, layout, options, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_tar, only, tar_names, tarred
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.task import Task
-from elmo_model.text.alphabets import Utf8Alphabet
 
 NAME = "tf-hub"
 
@@ -45,16 +44,12 @@ def read(path: Path) -> Checkpoint:
     index = only(source, source.named(_INDEX), _INDEX)
     with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = variables_of(bundle)
-        config = options.config_of(options.of_shapes(arrays, _NAMES), arrays.shapes)
-        assert config.char_cnn is not None, "options with characters"
-        alphabet = Utf8Alphabet(config.char_cnn.max_characters)
-        stored, origin = layout.entries(config), "the other variables"
-        tensors = layout.decode(arrays, stored, config, alphabet, origin)
-        tasks = _tasks(bundle, config)
+        network = allennlp.network_of(options.of_shapes(arrays, _NAMES), arrays, source)
+        tasks = _tasks(bundle, network[0])
     note = f"{bundle.label}: has no options; {options.ASSUMED}"
     module = path.parent if path.name == "variables" else path
     name = module.resolve().name.split(".tar")[0].removesuffix(".tgz")
-    return Checkpoint(name, NAME, config, alphabet, tensors, tasks, (note,))
+    return Checkpoint(name, NAME, *network, tasks, (note,))
 
 
 def _source(path: Path) -> Source:

@@ -129,18 +129,15 @@ def written(**options: object) -> Damage:
 DATA, INDEX = "model.ckpt-7.data-00000-of-00001", "model.ckpt-7.index"
 BIAS = "lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bias"
 REFUSED: dict[str, tuple[Damage, str]] = {
-    "snappy": (written(compression=1), "a block is compressed by snappy, expected no compression"),
-    "big-endian": (written(big_endian=True), r"\.index: is big-endian, expected little-endian"),
+    "snappy": (written(compression=1), "a block is compressed"),
+    "big-endian": (written(big_endian=True), "it is big-endian"),
     "sliced": (written(sliced=BIAS), "bias is cut into slices, expected one piece"),
-    "no data": (
-        lambda f: (f / DATA).unlink(),
-        r"data-00000-of-00001: does not exist, expected the data",
-    ),
+    "no data": (lambda f: (f / DATA).unlink(), r"data-00000-of-00001: cannot be read"),
     "short data": (
         lambda f: (f / DATA).write_bytes((f / DATA).read_bytes()[:99]),
-        r"data-00000-of-00001: has 99 bytes, expected lm/.* up to byte",
+        r"data-00000-of-00001: has 99 bytes, expected .* by .*lm/",
     ),
-    "data": (flipped(DATA, 40), r"data-00000-of-00001: lm/.* has another checksum than expected"),
+    "data": (flipped(DATA, 40), r"lm/.* has another checksum in .*data-00000-of-00001"),
     "index": (flipped(INDEX, 30), "not a whole index of TensorFlow: a block has another checksum"),
     "no index": (
         lambda f: (f / INDEX).write_bytes(b"index"),

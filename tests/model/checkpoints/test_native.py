@@ -128,7 +128,7 @@ HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
         lambda h: h.update(tasks='[{"name": "a", "weights": [1, NaN, 3]}]'),
         "expected 3 finite numbers",
     ),
-    "key": (config(("lstm", "colour"), 1), "lstm has colour, expected only"),
+    "key": (config(("lstm", "colour"), 1), "lstm.colour is not a known key"),
 }
 
 
