@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -16,7 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.processes import children
 from tests.support.servers import SMALL, Running, running
 
 MIB = 1 << 20
@@ -105,28 +102,3 @@ def test_with_few_descriptors_every_client_gets_an_answer(tmp_path: Path) -> Non
         assert set(statuses) <= {0, 200, 503}
         assert asked(server.url, text(0)) == 200
         assert httpx.get(server.url + "/health/live").status_code == 200
-
-
-@pytest.mark.faults
-def test_requests_at_a_stopped_worker_are_refused_when_the_drain_time_is_over(
-    tmp_path: Path,
-) -> None:
-    with running(tmp_path, model=SMALL, drain_timeout_seconds=1) as server:
-        (worker,) = children(server.pid)["worker"]
-        os.kill(worker, signal.SIGSTOP)
-        with ThreadPoolExecutor(2) as clients:
-            bodies = [{"sentences": [[f"word{number}"]]} for number in range(2)]
-            posts = [
-                clients.submit(httpx.post, server.url + "/embed", json=body, timeout=None)
-                for body in bodies
-            ]
-            server.until(lambda: server.metric("elmo_queue_wait_seconds_count") >= 1)
-            server.process.send_signal(signal.SIGTERM)
-            answers = [post.result() for post in posts]
-        status = server.process.wait(60)
-
-        assert [answer.status_code for answer in answers] == [503, 503]
-        for answer in answers:
-            assert answer.headers["content-type"] == "application/problem+json"
-        assert status == 1
-        assert "Traceback" not in server.log

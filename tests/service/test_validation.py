@@ -6,7 +6,6 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from elmo_model.errors import SHOWN_CHARACTERS
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.tasks.schema import TaskBody
@@ -22,12 +21,6 @@ def faults(model: type[BaseModel], body: Any) -> dict[str, str]:
 
 def embed(**members: Any) -> dict[str, Any]:
     return {"sentences": [["a"]], **members}
-
-
-def test_a_valid_body_is_returned() -> None:
-    body = validated(TaskBody, memoryview(b'{"weights": [1, 2.5], "name": "ner"}'))
-
-    assert (body.weights, body.name) == ([1.0, 2.5], "ner")
 
 
 @pytest.mark.parametrize(
@@ -86,19 +79,3 @@ def test_members_are_not_counted_in_strings() -> None:
     body = orjson.dumps(embed(sentences=[["a: b", "::"] * 1_000]))
 
     assert prepared(body) == body
-
-
-def test_a_task_with_very_many_faults_is_refused_without_a_list_of_them() -> None:
-    names = {f"name{number}": 0 for number in range(2_000)}
-
-    assert list(faults(TaskBody, {"weights": [0], **names})) == [""]
-
-
-def test_a_long_unknown_name_is_in_the_text_and_not_in_the_pointer() -> None:
-    name = "n" * (SHOWN_CHARACTERS + 1)
-
-    found = faults(TaskBody, {"weights": [0], name: 1})
-
-    assert list(found) == [""]
-    assert "..." in found[""]
-    assert name not in found[""]

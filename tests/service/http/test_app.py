@@ -1,4 +1,4 @@
-"""The layers around the routes: requests of other origins.
+"""The layers around the routes: requests of other origins, and HEAD.
 
 A browser makes them in tests/clients/test_browser.py.
 """
@@ -19,7 +19,7 @@ FOREIGN = "https://example.com"
 PREFLIGHT = {
     "Origin": ORIGIN,
     "Access-Control-Request-Method": "POST",
-    "Access-Control-Request-Headers": "authorization,content-type,x-request-timeout",
+    "Access-Control-Request-Headers": "authorization,content-type,x-api-key,x-request-timeout",
 }
 
 
@@ -77,23 +77,25 @@ async def test_without_the_setting_there_are_no_such_headers() -> None:
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-async def test_a_page_of_another_site_replaces_no_task() -> None:
-    body = b'{"weights": [0, 0, 0]}'
-    async with client_of(cors_origins=ORIGIN) as client:
-        answers = [
-            await client.put(
-                "/tasks/ner",
-                content=body,
-                headers={"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode},
-            )
-            for origin, mode in ((FOREIGN, "no-cors"), (ORIGIN, "cors"))
-        ]
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tasks",
+        "/info",
+        "/health/live",
+        "/health/ready",
+        "/metrics",
+        "/openapi.json",
+        "/page/main.js",
+    ],
+)
+def test_head_answers_like_get_without_a_body(client: httpx.Client, path: str) -> None:
+    got, headed = client.get(path), client.head(path)
 
-    assert answers[0].status_code == 403
-    assert answers[0].json()["type"] == "urn:elmo-serve:error:forbidden"
-    assert answers[0].headers["content-type"] == "application/problem+json"
-    assert FOREIGN in answers[0].json()["detail"]
-    assert answers[1].status_code != 403
+    assert headed.status_code == got.status_code == 200
+    assert headed.content == b""
+    for name in ("content-type", "etag"):
+        assert headed.headers.get(name) == got.headers.get(name)
 
 
 def test_every_route_that_takes_get_takes_head() -> None:

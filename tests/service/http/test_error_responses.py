@@ -19,8 +19,7 @@ from elmo_serve.errors import (
     Unavailable,
     UnknownModel,
 )
-from elmo_serve.http.error_responses import documented, openai_status, raw_response, response
-from tests.support.errors import ERRORS
+from elmo_serve.http.error_responses import raw_response, response
 
 BUSY = Overloaded("full", retry_after=2)
 
@@ -58,27 +57,12 @@ def test_the_field_at_fault_is_the_first_part_of_its_pointer() -> None:
     assert body(error, "/v1/embeddings")["error"]["param"] == "input"
 
 
-@pytest.mark.parametrize("path", ["/embed", "/v1", "/v3/embeddings"])
-def test_other_paths_have_problem_documents(path: str) -> None:
-    assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
-    root = answer_to(BUSY, "GET", "/")
-    assert orjson.loads(root.body)["type"].startswith("urn:elmo-serve:error:")
-
-
 def test_headers_of_an_error_are_sent_in_its_form() -> None:
     assert answer_to(BUSY, "POST", "/v1/embeddings").headers["retry-after"] == "2"
 
 
 def test_a_lone_surrogate_can_be_sent() -> None:
     assert "d800" in str(body(InvalidRequest("found \ud800"), "/v1/x"))
-
-
-def test_every_error_is_documented_with_the_status_it_has() -> None:
-    found = documented(ERRORS, openai=True)
-
-    assert set(found) == set(map(openai_status, ERRORS))
-    for answer in found.values():
-        assert list(answer["content"]) == ["application/json"]
 
 
 @pytest.mark.parametrize(

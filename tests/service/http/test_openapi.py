@@ -103,6 +103,12 @@ def test_no_schema_uses_what_code_generators_cannot_read(served: dict[str, Any])
         assert not {"oneOf", "not"} & set(schema), schema
         if {"anyOf", "$ref"} & set(schema):
             assert "default" not in schema, schema
+    for path, method, operation in operations(served):
+        for each in operation.get("parameters", ()):
+            assert "anyOf" not in each["schema"] and not each["schema"].get("default"), (
+                path,
+                method,
+            )
 
 
 def test_no_field_of_a_request_has_a_default_that_makes_it_required(

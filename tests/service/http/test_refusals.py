@@ -25,6 +25,7 @@ of the message or nothing."""
 
 SLUGS = {error.slug: error.status for error in ERRORS}
 INTERNAL = ("Traceback", "pydantic", "Exception", "Input should", "/work", "service/")
+OPENAI = ("/v1/", "/embeddings", "/models")
 JSON = {"Content-Type": "application/json"}
 LONG = "x" * 4_000
 A = [["a"]]
@@ -290,7 +291,8 @@ LIMITS: dict[str, list[Row]] = {
         ({"sentences": [["a"] * 4] * 2}, 413, None, "ELMO_MAX_ANSWER_BYTES"),
     ],
     "POST /tokenize": [
-        ({"text": ["a b c d e"]}, 413, "/text/0", "ELMO_MAX_SENTENCE_TOKENS"),
+        ({"text": ["a b c d e"]}, 413, "/text/0", "5 words"),
+        ({"text": ["((((("], "tokenizer": "ptb"}, 413, "/text/0", "ELMO_MAX_SENTENCE_TOKENS"),
     ],
     "POST /similarity": [
         ({"pairs": [[{}] * 2] * 2}, 413, None, "ELMO_MAX_REQUEST_SENTENCES"),
@@ -341,6 +343,7 @@ def check(answer: httpx.Response, status: int, pointer: str | None, word: str) -
     assert answer.status_code == status, answer.text
     assert len(answer.content) < 5_000 and not any(each in answer.text for each in INTERNAL)
     members = answer.json()
+    assert ("error" in members) == answer.url.path.startswith(OPENAI)
     if "error" in members:
         assert answer.headers["content-type"] == "application/json"
         assert set(members["error"]) == {"message", "type", "param", "code"}

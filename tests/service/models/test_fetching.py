@@ -63,6 +63,8 @@ REFUSED = {
         {"files": {OPTIONS_PATH: b"<html>sign in</html>"}},
         "is not JSON, expected an options file",
     ),
+    "nested options": ({"files": {OPTIONS_PATH: b"[" * 100_000}}, "is not JSON"),
+    "options of bytes": ({"files": {OPTIONS_PATH: b"\xff\xff"}}, "is not JSON"),
     "zeros in place of weights": (
         {"files": {OPTIONS_PATH: OPTIONS, WEIGHTS_PATH: bytes(1 << 20)}},
         "is no HDF5 file, expected weights",

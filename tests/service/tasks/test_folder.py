@@ -20,6 +20,7 @@ from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import FIT_SUFFIX, MAX_TASKS, TaskFolder
 from tests.service.tasks.test_file import NER, NO_NAMES, OWNER
 from tests.support.folders import read_only
+from tests.support.full_disk import full_disk
 
 LAYERS = 3
 
@@ -47,21 +48,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
 
 
-def test_what_is_put_is_there_until_it_is_deleted(folder: TaskFolder, tmp_path: Path) -> None:
-    assert put(folder) is True
-    assert folder.get("ner", OWNER) == NER == TaskFolder(tmp_path).get("ner", OWNER)
-    assert put(folder, named("ner", 4.0)) is False
-    put(folder, named("a"))
-    assert folder.list(OWNER) == (named("a"), named("ner", 4.0))
-
-    folder.delete("ner", OWNER)
-
-    for call in (folder.get, folder.delete):
-        with pytest.raises(UnknownTask, match="registered are 'a'"):
-            call("ner", OWNER)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
 def test_what_other_servers_do_is_seen_after_a_refresh(tmp_path: Path) -> None:
     here, there = TaskFolder(tmp_path), TaskFolder(tmp_path)
 
@@ -77,16 +63,6 @@ def test_what_other_servers_do_is_seen_after_a_refresh(tmp_path: Path) -> None:
     with pytest.raises(UnknownTask, match="none is registered"):
         here.delete("t", OWNER)
     assert here.list(OWNER) == ()
-
-
-def test_reading_a_task_needs_no_file(folder: TaskFolder, tmp_path: Path) -> None:
-    """The event loop reads: a network folder that hangs must not stop it."""
-    put(folder)
-    shutil.rmtree(tmp_path)
-
-    assert folder.get("ner", OWNER) == NER
-    assert folder.list(OWNER) == (NER,)
-    tmp_path.mkdir()
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
@@ -317,17 +293,6 @@ def test_a_name_belongs_to_one_of_several_models(folder: TaskFolder) -> None:
     assert (folder.list(one), folder.list(other)) == ((named("t", 1.0),), ())
 
 
-def test_without_a_folder_there_are_no_tasks_and_the_variable_is_named() -> None:
-    folder = TaskFolder(None)
-
-    assert folder.list(OWNER) == ()
-    for call in (folder.get, folder.delete):
-        with pytest.raises(UnknownTask, match="ELMO_TASKS"):
-            call("ner", OWNER)
-    with pytest.raises(Conflict, match="ELMO_TASKS"):
-        put(folder)
-
-
 def test_a_volume_that_went_away_leaves_the_known_tasks(
     folder: TaskFolder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -342,6 +307,19 @@ def test_a_volume_that_went_away_leaves_the_known_tasks(
         with pytest.raises(Conflict, match=r"\(ELMO_TASKS\) is missing"):
             call()
     tmp_path.mkdir()
+
+
+def test_a_full_disk_refuses_a_task_and_keeps_those_there_are(
+    folder: TaskFolder, tmp_path: Path
+) -> None:
+    put(folder)
+    for task in (named("new"), named("ner", 3.0)):
+        with full_disk(10), pytest.raises(Unavailable) as refusal:
+            put(folder, task)
+        assert refusal.value.retry_after == 60
+
+    assert folder.list(OWNER) == TaskFolder(tmp_path).list(OWNER) == (NER,)
+    assert [path.name for path in tmp_path.iterdir()] == ["ner.json"]
 
 
 def test_a_read_only_folder_serves_and_refuses() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from elmo_serve.errors import Conflict
 from elmo_serve.settings import SettingsError
-from elmo_serve.tasks.opening import default_folder, open_tasks
+from elmo_serve.tasks.opening import open_tasks
 from tests.service.tasks.test_file import NER, OWNER
 from tests.service.tasks.test_folder import warnings
 from tests.support.folders import closed, read_only
@@ -27,16 +27,6 @@ def test_a_folder_that_cannot_be_used_stops_the_start_in_one_line(tmp_path: Path
         open_tasks(path)
     with closed(tmp_path), pytest.raises(SettingsError, match="allowed: Permission denied; "):
         open_tasks(tmp_path / "home" / "tasks")
-
-
-def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path) -> None:
-    default = tmp_path / "data" / "tasks"
-
-    open_tasks(None, default).put([NER], OWNER)
-
-    assert open_tasks(None, default).list(OWNER) == (NER,)
-    assert default_folder().parts[-2:] == ("elmo-serve", "tasks")
-    assert default_folder().is_absolute()
 
 
 @pytest.mark.parametrize("kind", ["below a file", "below a closed folder", "read-only"])

@@ -9,18 +9,6 @@ from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
 from elmo_serve.tasks.schema import MAX_DESCRIPTION_CHARACTERS, MOST_LAYERS, TaskBody
 
 
-def test_fields_that_were_not_sent_have_their_defaults() -> None:
-    body = TaskBody.model_validate_json(b'{"weights": [0]}')
-
-    assert (body.gamma, body.layer_norm, body.description) == (1.0, False, "")
-    assert body.model_fields_set == {"weights"}
-
-
-def test_the_schema_of_a_request_has_no_default() -> None:
-    """A generated TypeScript client would make a field with a default required."""
-    assert "default" not in str(TaskBody.model_json_schema()).replace("Default", "")
-
-
 def test_the_largest_values_are_accepted() -> None:
     body = TaskBody.model_validate(
         {

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 
 from elmo_model.checkpoints import load
 from elmo_serve.output import Output
@@ -36,33 +38,55 @@ TOP = Output(layers=(2,))
 SENTENCES = [["a", "b"], ["c", "d"], ["Zürich", ""]]
 
 
-def made_with(cores: int, known: Ready | None = None, **settings: object) -> list[RunnerSettings]:
-    """Return the settings of each worker that is made for a model on the CPU."""
+def made_with(
+    hardware: Hardware, known: Ready | None = None, **settings: object
+) -> list[RunnerSettings]:
+    """Return the settings of each worker that is made for a model."""
     made: list[RunnerSettings] = []
 
     def make(runner: RunnerSettings, _arena: Arena) -> GatedWorker:
         made.append(runner)
         return GatedWorker()
 
-    found = Settings.model_validate({"devices": "cpu", **settings})
     spec = ModelSpec("small", str(SMALL))
-    hardware = Hardware(0, cores=cores)
-    for worker in worker_specs(spec, found, Arena(), hardware, make):
+    for worker in worker_specs(spec, Settings.model_validate(settings), Arena(), hardware, make):
         worker.make(known)
     return made
 
 
-def test_the_workers_of_all_models_share_the_cores_and_have_a_thread_each() -> None:
-    two = f"a={SMALL},b={SMALL}"
-    assert [each.threads for each in made_with(6, workers_per_device=2)] == [3, 3]
-    assert [each.threads for each in made_with(8, workers_per_device=2, models=two)] == [2, 2]
-    assert [each.threads for each in made_with(1, workers_per_device=2)] == [1, 1]
+@pytest.mark.parametrize(
+    ("cores", "settings", "threads"),
+    [
+        (6, {}, [3, 3]),
+        (8, {"models": f"a={SMALL},b={SMALL}"}, [2, 2]),
+        (1, {}, [1, 1]),
+    ],
+)
+def test_the_workers_of_all_models_share_the_cores(
+    cores: int, settings: dict[str, Any], threads: list[int]
+) -> None:
+    made = made_with(Hardware(0, cores=cores), workers_per_device=2, **settings)
+
+    assert [each.threads for each in made] == threads
+
+
+def test_every_gpu_has_workers_and_each_of_a_mig_slice_sees_this_slice_alone() -> None:
+    gpus = made_with(Hardware(3, cores=8), workers_per_device=2)
+    names = [f"cuda:{index}" for index in range(3) for _ in "12"]
+    assert [(each.device, each.torch_device, each.threads) for each in gpus] == [
+        (name, name, 1) for name in names
+    ]
+    slices = made_with(Hardware(1, "MIG-a,MIG-b"))
+    assert [(each.device, each.cuda_slice, each.torch_device) for each in slices] == [
+        ("cuda:0", "MIG-a", "cuda:0"),
+        ("cuda:1", "MIG-b", "cuda:0"),
+    ]
 
 
 def test_a_worker_after_another_one_is_given_its_report() -> None:
     known = Ready(ModelInfo("small", "0", "fake", 3, 4, 0, "bfloat16"), trials={"step": (2, 4)})
 
-    assert [each.known for each in made_with(1, known)] == [known]
+    assert [each.known for each in made_with(Hardware(0), known)] == [known]
 
 
 def test_a_device_that_never_starts_is_tried_every_five_minutes() -> None:

@@ -50,6 +50,30 @@ async def test_a_client_is_its_key() -> None:
         held.release()
 
 
+async def test_a_client_over_its_share_of_tokens_is_429_and_another_is_answered() -> None:
+    """The first call is the whole share, so nothing fits beside it."""
+    bulk = {"sentences": [[f"{index}"] for index in range(1_000)], "pooling": "mean"}
+    mine, yours = ({"Authorization": f"Bearer {key}"} for key in ("mine", "yours"))
+    async with in_process(
+        is_open=False,
+        api_keys="mine,yours",
+        max_client_tokens=3_000,
+        request_timeout_seconds=86_400,
+    ) as serving:
+        post, admission = serving.client.post, serving.server.engine.admission
+        held = asyncio.ensure_future(post("/embed", json=bulk, headers=mine))
+        await until(lambda: admission.outstanding > 0)
+        refused = await post("/embed", json=ASKS, headers=mine)
+        other = asyncio.ensure_future(post("/embed", json=ASKS, headers=yours))
+        await until(lambda: admission.outstanding > 3_000)
+        serving.worker.open()
+
+        assert refused.status_code == 429
+        assert "3000 of its 3000 tokens" in refused.json()["detail"]
+        assert int(refused.headers["retry-after"]) >= 1
+        assert [(await each).status_code for each in (held, other)] == [200, 200]
+
+
 async def test_a_large_body_counts_until_its_vectors_are_computed() -> None:
     """Parsed bodies in the queue were in no budget: memory grew with the connections."""
     async with in_process(is_open=False) as serving:

@@ -1,9 +1,7 @@
 """A large body takes the same way as a small one, through other processes."""
 
 import threading
-from typing import Any
 
-import httpx
 import pytest
 from starlette.requests import Request
 
@@ -11,27 +9,6 @@ from elmo_serve.errors import DeadlineExceeded
 from elmo_serve.http.calls.call import EmbeddingCall
 from tests.support.asgi import http_scope
 from tests.support.in_process import in_process
-
-SENTENCES: list[Any] = [
-    "The bank of the river .",
-    ["The", "bank", "lends", "money", "."],
-    "It rains today in the garden .",
-    ["It", "rains"],
-]
-
-
-@pytest.mark.parametrize("place", [0, 700])
-def test_a_fault_of_a_large_body_has_its_place(client: httpx.Client, place: int) -> None:
-    many = [*SENTENCES * 300]
-    many[place] = " "
-
-    answer = client.post("/v1/embeddings", json={"input": many})
-
-    assert answer.status_code == 400
-    assert f"/input/{place}: holds no token" in answer.json()["error"]["message"]
-    many[place] = 3
-    answer = client.post("/v1/embeddings", json={"input": many})
-    assert answer.json()["error"]["message"].startswith("/input")
 
 
 async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:

@@ -57,6 +57,13 @@ def test_null_and_an_empty_list_beside_the_other_count_as_left_out(
         assert getattr(found.request, name) == getattr(same.request, name)
 
 
+def test_members_of_a_use_that_are_null_or_empty_have_their_defaults() -> None:
+    absent: dict[str, object] = {"tokens": [], "layers": None, "k": None}
+    found = parsed(NeighboursRequest, text="a", token=0, **absent)
+
+    assert (found.sentences, found.request.layers, found.request.k) == (["a"], "top", 10)
+
+
 def test_text_is_parsed_and_waits_to_be_split() -> None:
     body = {"text": ["The bank.", ""], "tokenizer": "ptb", "model": "m"}
     for found in (parsed(EmbedRequest, **body), parsed(TokenizeRequest, **body)):

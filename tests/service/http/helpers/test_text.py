@@ -10,45 +10,14 @@ import orjson
 from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.text import (
     SPLITTING,
-    TextRefused,
     Tokenize,
     TokenizedTexts,
     split,
-    split_texts,
 )
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT
 from tests.support.processes import children
-
-
-def task(*texts: str, tokenizer: str = "ptb", language: str = "en") -> Tokenize:
-    return Tokenize(texts, tokenizer, language, 5, BILM_TOKEN_LIMIT)
-
-
-def test_tokens_and_offsets_are_those_of_the_tokenizer() -> None:
-    found = split_texts(task("I can't.", "", "a" * 50))
-
-    assert isinstance(found, TokenizedTexts)
-    assert list(map(orjson.loads, found.sentences)) == [["I", "ca", "n't", "."], [], ["a" * 50]]
-    assert list(map(orjson.loads, found.offsets)) == [
-        [[0, 1], [2, 4], [4, 7], [7, 8]],
-        [],
-        [[0, 50]],
-    ]
-    assert found.lengths == [4, 0, 1]
-    assert found.warnings.count == 1
-    assert found.warnings.listed[0].sentence == 2
-
-
-def test_a_text_with_too_many_tokens_is_refused() -> None:
-    assert split_texts(task("a", "a b c d e f")) == TextRefused(
-        1, "holds 6 words and at most 5 tokens are allowed", too_long=True
-    )
-    assert split_texts(task("((((((")) == TextRefused(
-        0, "holds 6 tokens and at most 5 tokens are allowed", too_long=True
-    )
-
 
 TASK = Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT)
 

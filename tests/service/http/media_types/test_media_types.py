@@ -92,17 +92,6 @@ def test_what_is_encoded_is_decoded(media_type: str, shapes: list[tuple[int, ...
 
 
 @pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS])
-def test_float16_stays_float16(media_type: str) -> None:
-    vectors = arrays((3, 2, 4), (3, 0, 4), dtype="float16")
-
-    for one, two in zip(
-        ENCODERS[media_type].decode(body(media_type, vectors)), vectors, strict=True
-    ):
-        assert one.dtype == np.float16
-        np.testing.assert_array_equal(one, two)
-
-
-@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS])
 def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
     (vectors,) = arrays((3, 5, 4))
 

@@ -3,18 +3,14 @@
 import io
 import json
 import struct
-import zipfile
 import zlib
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import numpy as np
 
 from elmo_serve.http.media_types import npz
 from tests.support.embeddings import arrays, embeddings
-
-NPZ = npz.ENCODER.media_type
 
 VECTORS = arrays((3, 2, 1024), (3, 0, 1024), (3, 40, 1024), (3, 2, 1024))
 WITH_TEXT = replace(embeddings(VECTORS), tokenizer="ptb", offsets=[b"[[0,1],[1,1]]"] * 4)
@@ -49,20 +45,6 @@ def test_readers_that_go_from_entry_to_entry_read_all_arrays() -> None:
     assert json.loads(read["tokens.npy"].item()) == [["a", ""]] * 4
     with np.load(io.BytesIO(content)) as by_name:
         assert all((by_name[name.removesuffix(".npy")] == read[name]).all() for name in files)
-
-
-def test_npz_is_not_compressed_and_named_as_allennlp_named(client: httpx.Client) -> None:
-    content = client.post(
-        "/embed", json={"sentences": [["a"], [], ["b", "c"]]}, headers={"Accept": NPZ}
-    ).content
-
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert archive.testzip() is None
-        assert [member.filename for member in archive.infolist()] == ["0.npy", "1.npy", "2.npy"]
-        assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
-    with np.load(io.BytesIO(content)) as file:
-        assert list(file) == ["0", "1", "2"]
-        assert [file[name].shape for name in file] == [(3, 1, 32), (3, 0, 32), (3, 2, 32)]
 
 
 def test_no_checksum_of_npz_is_just_long_enough_to_starve_the_event_loop() -> None:

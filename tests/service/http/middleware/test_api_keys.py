@@ -95,21 +95,6 @@ async def test_probes_and_the_files_of_the_pages_need_no_key(serving: InProcess)
         assert await status(serving, path) == 200
 
 
-async def test_pages_of_an_allowed_origin_may_send_a_key_in_either_header() -> None:
-    asked = {
-        "Origin": "https://example.org",
-        "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization,x-api-key",
-    }
-    async with in_process(api_keys=KEY, cors_origins="https://example.org") as serving:
-        answer = await serving.client.options("/embed", headers=asked)
-
-    assert answer.status_code == 200
-    assert {"authorization", "x-api-key"} <= set(
-        answer.headers["access-control-allow-headers"].lower().replace(" ", "").split(",")
-    )
-
-
 async def test_keys_are_not_logged(serving: InProcess, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "elmo_serve")
     assert await status(serving, Authorization=f"Bearer {KEY}") == 200

@@ -14,24 +14,6 @@ def counted(metrics: Metrics) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_a_request_counts_once_and_its_time_under_its_route() -> None:
-    metrics = Metrics()
-    requests = RequestMetrics(metrics)
-
-    requests.count("POST", "/embed", 200, 0.25)
-    requests.count("POST", "/embed", 200, 0.5)
-    requests.count("GET", "/info", 401, 1.0)
-
-    assert counted(metrics) == {("POST", "/embed", "200"): 2, ("GET", "/info", "401"): 1}
-    sums = {
-        sample.labels["route"]: sample.value
-        for family in metrics.http_request_duration.collect()
-        for sample in family.samples
-        if sample.name.endswith("_sum")
-    }
-    assert sums == {"/embed": 0.75, "/info": 1.0}
-
-
 def test_clients_cannot_add_series() -> None:
     metrics = Metrics()
     requests = RequestMetrics(metrics)

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -13,7 +11,7 @@ import pytest
 
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import Answers
-from tests.support.servers import SMALL, Running
+from tests.support.servers import SMALL
 
 Array = npt.NDArray[Any]
 
@@ -33,6 +31,7 @@ WANTED: list[dict[str, Any]] = [
     {"layers": 1},
     {"layers": [1]},
     {"layers": [2, 0]},
+    {"layers": [1, 1]},
     {"mix": MIX},
     {"mix": {**MIX, "layer_norm": True}},
     {"mix": MIX, "normalize": True},
@@ -127,21 +126,6 @@ def test_a_number_is_that_layer_without_its_axis(client: httpx.Client, layer: fl
             np.testing.assert_array_equal(one, other)
 
 
-def test_layers_come_in_the_order_they_are_asked_for(client: httpx.Client) -> None:
-    everything = vectors(client, SENTENCES)
-
-    cases: tuple[tuple[object, Callable[[Array], Array]], ...] = (
-        ("top", lambda x: x[2]),
-        ([0], lambda x: x[[0]]),
-        ([2, 0], lambda x: x[[2, 0]]),
-        ([1, 1], lambda x: x[[1, 1]]),
-        ([1.0], lambda x: x[[1]]),
-    )
-    for wanted, select in cases:
-        for found, whole in zip(vectors(client, SENTENCES, layers=wanted), everything, strict=True):
-            np.testing.assert_array_equal(found, select(whole))
-
-
 def test_float16_is_the_nearest_to_float32(client: httpx.Client) -> None:
     for half, single in zip(
         vectors(client, SENTENCES, dtype="float16"), vectors(client, SENTENCES), strict=True
@@ -171,20 +155,6 @@ def test_json_says_what_it_holds(client: httpx.Client) -> None:
         assert body["usage"] == {"sentences": 4, "tokens": 9}
 
 
-def test_safetensors_say_what_they_hold(client: httpx.Client) -> None:
-    for wanted, layers in (({}, "0,1,2"), ({"layers": [2, 0]}, "2,0"), ({"mix": MIX}, "")):
-        content = answer(client, SAFETENSORS, sentences=SENTENCES, **wanted).content
-        size = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + size])["__metadata__"]
-
-        assert (metadata["model"], metadata["dimension"], metadata["layers"]) == (
-            "small",
-            str(WIDTH),
-            layers,
-        )
-        assert size % 8 == 0  # tensors lie on their boundaries
-
-
 @pytest.mark.parametrize("gamma", [1, 1_000, -1_000])
 def test_a_sentence_in_other_company_differs_by_1e_5_of_gamma_at_most(
     client: httpx.Client, gamma: int
@@ -195,20 +165,6 @@ def test_a_sentence_in_other_company_differs_by_1e_5_of_gamma_at_most(
     for company in (SENTENCES, [*SENTENCES, ["w"] * 100], [*SENTENCES, *SENTENCES]):
         for one, two in zip(vectors(client, company, mix=mix), alone, strict=False):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-5 * abs(gamma))
-
-
-def test_requests_for_different_layers_and_tasks_do_not_mix(server: Running) -> None:
-    with server.client() as client:
-        expected = [vectors(client, SENTENCES, **wanted) for wanted in WANTED]
-
-        with ThreadPoolExecutor(8) as pool:
-            found = pool.map(
-                lambda index: vectors(client, SENTENCES, **WANTED[index % len(WANTED)]), range(64)
-            )
-
-            for index, arrays in enumerate(found):
-                for one, two in zip(arrays, expected[index % len(WANTED)], strict=True):
-                    np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
 
 
 def test_headers_of_an_answer(client: httpx.Client) -> None:

@@ -118,12 +118,17 @@ def test_text_is_for_everybody_else(client: httpx.Client, accept: str) -> None:
 
 def test_a_request_counts_once_under_its_route(client: httpx.Client, server: Running) -> None:
     labels = {"method": "GET", "route": "/tasks/{name}", "status": "404"}
-    before = server.metric("elmo_http_requests_total", **labels)
+    timed = "elmo_http_request_duration_seconds_count"
 
+    def counted() -> tuple[float, float]:
+        requests = server.metric("elmo_http_requests_total", **labels)
+        return requests, server.metric(timed, route=labels["route"])
+
+    requests, times = counted()
     client.get("/tasks/one")
     client.get("/tasks/two")
 
-    assert server.metric("elmo_http_requests_total", **labels) == before + 2
+    assert counted() == (requests + 2, times + 2)
 
 
 def test_sentences_tokens_and_words_are_counted(client: httpx.Client, server: Running) -> None:

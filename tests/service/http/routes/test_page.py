@@ -79,15 +79,6 @@ def test_the_page_of_the_document_runs_its_own_scripts_alone(client: httpx.Clien
     assert response.text.count("<script>") == 1
 
 
-def test_head_has_the_headers_of_get(client: httpx.Client) -> None:
-    found, head = client.get("/page/main.js"), client.head("/page/main.js")
-
-    assert head.status_code == 200
-    assert head.content == b""
-    for name in ("content-type", "etag"):
-        assert head.headers[name] == found.headers[name]
-
-
 def test_docs_load_nothing_from_other_hosts(client: httpx.Client) -> None:
     page = client.get("/docs")
 

@@ -107,21 +107,6 @@ async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
     assert (tmp_path / "elmo-serve" / "tasks" / "ner.json").is_file()
 
 
-@pytest.mark.parametrize(
-    "name", ["%2e%2e", "-a", "a b", "%00", "%ff", "é", "x" * 65, ".hidden", "a%0a"]
-)
-def test_a_name_that_cannot_be_is_no_task(client: httpx.Client, tasks: Path, name: str) -> None:
-    before = sorted(tasks.parent.rglob("*"))
-
-    assert client.get(f"/tasks/{name}").status_code == 404
-    assert client.delete(f"/tasks/{name}").status_code in (404, 405)
-    refused = client.put(f"/tasks/{name}", json=NER)
-
-    assert refused.status_code in (404, 405, 422)
-    assert refused.headers["content-type"] == "application/problem+json"
-    assert sorted(tasks.parent.rglob("*")) == before
-
-
 def test_without_a_task_folder_the_server_runs_and_names_the_setting(
     narrow_client: httpx.Client,
 ) -> None:

@@ -58,15 +58,3 @@ def test_the_longest_token_that_is_allowed_has_right_offsets(
     found = tokenized(client, text, tokenizer=tokenizer)
 
     check(text, found["tokens"][0], found["offsets"][0], tokenizer)
-
-
-def test_the_default_is_the_tokenizer_of_the_model(client: httpx.Client) -> None:
-    info = client.get("/info").json()
-    found = tokenized(client, "It can't.")
-
-    assert (info["tokenizer"], info["language"]) == ("moses", "en")
-    assert found == {
-        "tokenizer": "moses",
-        "tokens": [["It", "can", "'t", "."]],
-        "offsets": [[[0, 2], [3, 6], [6, 8], [8, 9]]],
-    }
