@@ -48,7 +48,7 @@ _SENTENCES = 8  # of a request, without --body
     metavar="FILE",
     help="Bodies of POST /embed, one a line, sent in turn. Default: 8 English sentences each.",
 )
-@api_key_option()
+@api_key_option
 @json_option()
 def bench(
     url: str,

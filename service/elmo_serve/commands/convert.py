@@ -9,8 +9,7 @@ from typing import Final
 import click
 
 from elmo_model.models.catalogue import tokenization
-from elmo_serve.commands.options import refuse_given
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.options import refuse_given, resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 
 _NATIVE: Final = ".safetensors"

@@ -40,7 +40,7 @@ from elmo_serve.output import NAMED
 )
 @model_option(MODEL_OR_SERVERS)
 @server_option("Compute on this server, not in this process.")
-@api_key_option()
+@api_key_option
 @click.option(
     "--input-format",
     type=click.Choice(list(INPUTS)),

@@ -15,14 +15,13 @@ import click
 
 from elmo_model.errors import counted
 from elmo_model.text.tokenizers import raw_note
-from elmo_serve.commands.published import note_path_of_this_name
+from elmo_serve.commands.options import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, steps, tell
 from elmo_serve.files.checks import is_stream
-from elmo_serve.files.folder import FolderRun
 from elmo_serve.files.inputs import INPUTS, TABLES
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.proteins import Records
-from elmo_serve.files.run import EmbedRun, Report
+from elmo_serve.files.run import EmbedRun, FolderRun, Report
 from elmo_serve.files.text import Text
 
 

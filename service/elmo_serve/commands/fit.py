@@ -21,11 +21,11 @@ from elmo_serve.commands.options import (
     model_option,
     precision_option,
     refuse_given,
+    resolve_model,
     server_option,
     threads_option,
     tokenizer_option,
 )
-from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 from elmo_serve.files.connected import connected
 
@@ -74,10 +74,10 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")
 @device_option()
 @precision_option()
-@threads_option()
+@threads_option
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
 @server_option("Take the vectors from this server, which then serves the task.")
-@api_key_option()
+@api_key_option
 def fit(name: str, api_key: str | None, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 

@@ -15,9 +15,9 @@ from elmo_serve.commands.options import (
     device_option,
     model_option,
     precision_option,
+    resolve_model,
     tokenizer_option,
 )
-from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
 _TOKENISED = "whitespace"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_serve.commands.options import json_option, model_argument
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.options import json_option, model_argument, resolve_model
 from elmo_serve.commands.terminal import print_table
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@model_argument()
+@model_argument
 @click.option("--check", is_flag=True, help="Compute how far one rounding moves a vector.")
 @json_option()
 def info(model: str, check: bool, as_json: bool) -> None:

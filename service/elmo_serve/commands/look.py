@@ -18,10 +18,10 @@ from elmo_serve.commands.options import (
     model_of_server,
     model_option,
     refuse_given,
+    resolve_model,
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import show, steps, tell
 from elmo_serve.files.connected import connected
 
@@ -33,7 +33,7 @@ _PATIENCE_SECONDS = 5.0
 @click.option("--word", help="Compare the uses of this word. Default: the sentences.")
 @model_option(MODEL_OR_SERVERS)
 @server_option()
-@api_key_option()
+@api_key_option
 @tokenizer_option()
 @click.option("--raw", is_flag=True, help="Do not subtract the mean of each layer.")
 @device_option()

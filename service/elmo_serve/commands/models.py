@@ -1,4 +1,4 @@
-"""The command `elmo models`."""
+"""The commands `elmo models` and `elmo download`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from typing import Any, Final
 
 import click
 
-from elmo_model.models.catalogue import BUILT_IN, published_models, tokenization
+from elmo_model.models.catalogue import (
+    BUILT_IN,
+    canonical,
+    published_model,
+    published_models,
+    tokenization,
+)
 from elmo_model.models.published import Published
 from elmo_serve.commands.options import cache_option, json_option
-from elmo_serve.commands.terminal import print_table
+from elmo_serve.commands.terminal import download_progress, fail, print_table
 from elmo_serve.models.cache import cache_of_environment
+from elmo_serve.models.fetching import fetch
 
 _COLUMNS: Final = ("name", "language", "tokenizer", "size", "cached", "licence", "text")
 _BUILT_IN_LICENCE: Final = {"english": "CC BY-SA 4.0", "random-small": "Apache-2.0"}
 
 
 @click.command()
-@cache_option()
+@cache_option
 @json_option()
 def models(cache: str | None, as_json: bool) -> None:
     """List the models that have names.
@@ -80,3 +87,31 @@ def _text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value / 1e6:.0f} MB"
     return value or "-"
+
+
+@click.command()
+@click.argument("name", required=False)
+@cache_option
+@click.option("--mirror", help="Address to fetch from.", envvar="ELMO_MIRROR", show_envvar=True)
+def download(name: str | None, cache: str | None, mirror: str | None) -> None:
+    """Fetch a published model.
+
+    Prints the path of the model NAME, which may be written in any case; `elmo models` lists the
+    names. Files that are in the cache are verified, partial downloads are resumed.
+
+    \b
+    Examples:
+      $ elmo download 5.5B
+      $ elmo download original --cache models --mirror https://mirror.example/elmo
+    """
+
+    if name is None:
+        fail("NAME is missing; `elmo models` lists the models", code=2)
+    if canonical(name) in BUILT_IN:
+        fail(f"{name!r} comes with the program: there is nothing to fetch", code=2)
+    model = published_model(name)
+    if model is None:
+        fail(f"{name!r} is no published model; `elmo models` lists them", code=2)
+    with download_progress() as on_progress:
+        path = fetch(model, cache_of_environment(cache=cache, mirror=mirror), on_progress)
+    click.echo(path)

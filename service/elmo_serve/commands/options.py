@@ -7,6 +7,7 @@ docstring names.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,9 +16,11 @@ import click
 from click.core import ParameterSource
 
 from elmo_model.inference.precision import PRECISIONS
+from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import TOKENIZERS, raw_note
-from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.files.inputs import TABLES, input_format
+from elmo_serve.models.fetching import locate
 
 ORDER: Final = (
     *("model", "server", "api_key", "tokenizer", "device", "threads", "precision"),
@@ -86,24 +89,14 @@ def sort_options(command: click.Command) -> None:
         each.type.name = each.type.name.removesuffix(" range")
 
 
-def model_option(
-    text: str = "Name or path of the model.", default: str = DEFAULT_MODEL
-) -> Callable[[Command], Command]:
+def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:
     """Add --model (`model`): without it ELMO_MODEL, or the default model."""
-    return click.option(
-        "--model",
-        "-m",
-        envvar=_ENVIRONMENT,
-        show_envvar=True,
-        default=default,
-        show_default=True,
-        help=text,
-    )
+    names, default = ("--model", "-m"), {"default": DEFAULT_MODEL, "show_default": True}
+    return click.option(*names, envvar=_ENVIRONMENT, show_envvar=True, help=text, **default)
 
 
-def model_argument() -> Callable[[Command], Command]:
-    """Add the argument MODEL (`model`): without it ELMO_MODEL, or the default model."""
-    return click.argument("model", envvar=_ENVIRONMENT, default=DEFAULT_MODEL)
+model_argument = click.argument("model", envvar=_ENVIRONMENT, default=DEFAULT_MODEL)
+"""Adds the argument MODEL (`model`): without it ELMO_MODEL, or the default model."""
 
 
 def model_of_server() -> str | None:
@@ -133,11 +126,10 @@ def server_option(
     return click.option("--server", metavar="URL", help=text)
 
 
-def api_key_option() -> Callable[[Command], Command]:
-    """Add --api-key (`api_key`): without it ELMO_API_KEY, or None."""
-    return click.option(
-        "--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server."
-    )
+api_key_option = click.option(
+    "--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server."
+)
+"""Adds --api-key (`api_key`): without it ELMO_API_KEY, or None."""
 
 
 def device_option(text: str = "auto, cpu, cuda, cuda:1, ...") -> Callable[[Command], Command]:
@@ -145,14 +137,13 @@ def device_option(text: str = "auto, cpu, cuda, cuda:1, ...") -> Callable[[Comma
     return click.option("--device", default="auto", show_default=True, help=text)
 
 
-def threads_option() -> Callable[[Command], Command]:
-    """Add --threads (`threads`): None leaves the choice to a trial."""
-    return click.option(
-        "--threads",
-        type=click.IntRange(min=1),
-        show_default="one or all cores, by a short trial",
-        help="Threads of a CPU.",
-    )
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    show_default="one or all cores, by a short trial",
+    help="Threads of a CPU.",
+)
+"""Adds --threads (`threads`): None leaves the choice to a trial."""
 
 
 def precision_option(text: str = "Precision of the weights.") -> Callable[[Command], Command]:
@@ -178,6 +169,31 @@ def json_option(text: str = "Print one JSON object.") -> Callable[[Command], Com
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def cache_option() -> Callable[[Command], Command]:
-    """Add --cache (`cache`): without it ELMO_CACHE, or None for the user's cache folder."""
-    return click.option("--cache", help="Folder for models.", envvar="ELMO_CACHE", show_envvar=True)
+cache_option = click.option(
+    "--cache", help="Folder for models.", envvar="ELMO_CACHE", show_envvar=True
+)
+"""Adds --cache (`cache`): without it ELMO_CACHE, or None for the user's cache folder."""
+
+
+def resolve_model(model: str) -> str:
+    """Return a built-in name, the path of a published model, or a path, which may be missing.
+
+    A published model is downloaded if the cache lacks it, with progress on the terminal. Raises
+    DownloadError and SettingsError.
+    """
+    note_path_of_this_name(model)
+    return locate(model, progress=download_progress)
+
+
+def note_path_of_this_name(name: str) -> None:
+    """Mention the file or folder that a name hides."""
+    if canonical(name) in BUILT_IN:
+        kind = "built-in"
+    elif published_model(name) is not None:
+        kind = "published"
+    else:
+        return
+    # Unlike `Path.exists`, False in a working folder that this user may not search.
+    if os.path.exists(name):  # noqa: PTH110
+        what = "folder" if os.path.isdir(name) else "file"  # noqa: PTH112
+        tell(f"{name} names the {kind} model; write ./{name} for the {what} of this name")

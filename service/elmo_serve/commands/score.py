@@ -22,10 +22,10 @@ from elmo_serve.commands.options import (
     model_of_server,
     model_option,
     refuse_given,
+    resolve_model,
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import tell
 from elmo_serve.commands.tokenize import split_lines
 from elmo_serve.files.connected import connected
@@ -47,7 +47,7 @@ _Scored = Sequence[Iterable[Any]]  # tokens, forward and backward surprisal, whe
 @click.argument("text", type=PlainText(exists=True, dir_okay=False, allow_dash=True))
 @model_option(MODEL_OR_SERVERS)
 @server_option()
-@api_key_option()
+@api_key_option
 @tokenizer_option(
     "Split each line into tokens; model: with the tokenizer of the model. Default: whitespace.",
     "model",

@@ -13,7 +13,7 @@ import click
 
 from elmo_model.models.catalogue import BUILT_IN, path_fault
 from elmo_model.word_vectors import WordVectors, WordVectorsError
-from elmo_serve.commands.published import note_path_of_this_name
+from elmo_serve.commands.options import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.models.cache import DownloadError, cache_settings, with_cache
 from elmo_serve.models.fetching import locate

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from elmo_serve.commands.options import json_option
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.options import json_option, resolve_model
 from elmo_serve.commands.terminal import fail
 
 

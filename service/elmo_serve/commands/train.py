@@ -23,9 +23,9 @@ from elmo_serve.commands.options import (
     PlainText,
     device_option,
     refuse_given,
+    resolve_model,
     threads_option,
 )
-from elmo_serve.commands.published import resolve_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -180,7 +180,7 @@ def _both(name: str) -> str:
     help="Precision of products.",
 )
 @device_option("auto, cpu or cuda.")
-@threads_option()
+@threads_option
 @click.option(
     "--minutes",
     type=_NOT_NEGATIVE,

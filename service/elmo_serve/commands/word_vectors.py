@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from elmo_serve.commands.options import PlainText, tell_of_raw
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.options import PlainText, resolve_model, tell_of_raw
 from elmo_serve.commands.terminal import fail, steps
 
 _ENDING = ".safetensors"

@@ -12,7 +12,7 @@ from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE
 from elmo_model.models.opening import open_model
 from elmo_serve.cli import main
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.options import resolve_model
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.settings import variable
 from elmo_serve.settings.text import default, from_strings

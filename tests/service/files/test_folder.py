@@ -17,11 +17,10 @@ import pytest
 
 from elmo_model.errors import OptionError
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_serve.files.folder import FolderRun
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import MANIFEST
-from elmo_serve.files.run import Interrupted
+from elmo_serve.files.run import FolderRun, Interrupted
 from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
 from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
@@ -237,7 +236,7 @@ def test_ctrl_c_says_how_many_parts_are_finished(
 KILLED = """
 import sys
 import numpy as np
-from elmo_serve.files.folder import FolderRun
+from elmo_serve.files.run import FolderRun
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.vectors import Source
 from elmo_serve.workers.messages import ModelInfo

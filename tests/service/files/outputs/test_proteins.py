@@ -14,8 +14,7 @@ import pytest
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.options import EmbedOptions
-from elmo_serve.files.outputs.bio_embeddings import STAGE
-from elmo_serve.files.outputs.proteins import LAYOUTS
+from elmo_serve.files.outputs.proteins import LAYOUTS, STAGE
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
