@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.schema import prepared, validated
 from elmo_serve.tasks.schema import TaskBody
-from elmo_serve.validation import prepared, validated
 
 
 def faults(model: type[BaseModel], body: Any) -> dict[str, str]:

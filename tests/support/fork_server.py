@@ -42,10 +42,8 @@ _MODULES = (
     "elmo_serve.http.server",
     "elmo_serve.models.opening",
     "elmo_model.tasks.command",
-    "elmo_serve.http.helpers.parsing",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
-    "elmo_serve.http.helpers.helpers",
     "h5py",
 )
 """What the commands and their children import when they run."""

@@ -16,9 +16,8 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.state import Server, assemble
+from elmo_serve.http.state import Helpers, Server, assemble
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.settings import Settings

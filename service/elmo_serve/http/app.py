@@ -34,12 +34,10 @@ from elmo_serve.http.routes import (
     info,
     language,
     monitoring,
-    neighbours,
     openai,
     page,
     similarity,
     tasks,
-    tokenize,
 )
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
@@ -63,19 +61,13 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
     With `is_local` this machine alone reaches it, so that names of other hosts in `Host` are
     refused where there are no keys.
     """
-    modules = (
-        embed,
-        language,
-        tokenize,
-        tasks,
-        similarity,
-        neighbours,
-        openai,
-        info,
-        monitoring,
-        page,
+    routers = (
+        openai.embeddings_router,
+        embed.router,
+        language.router,
+        embed.tokenize_router,
+        *(each.router for each in (tasks, similarity, openai, info, monitoring, page)),
     )
-    routers = [openai.embeddings_router, *(module.router for module in modules)]
     routes = [each for router in routers for route in router.routes for each in _with_head(route)]
     app = _Application(
         title="elmo-serve",

@@ -17,9 +17,8 @@ from elmo_serve.errors import Forbidden
 from elmo_serve.http.calls.parse import PARSED_BODIES
 from elmo_serve.http.error_responses import Problem, documented
 from elmo_serve.http.schemas.clients import OpenAIErrorResponse
-from elmo_serve.http.schemas.embed import EmbedResponse
+from elmo_serve.http.schemas.embed import EmbedResponse, TokenizeResponse
 from elmo_serve.http.schemas.language import ScoreResponse
-from elmo_serve.http.schemas.text import TokenizeResponse
 from elmo_serve.tasks.schema import TaskBody
 
 DESCRIPTION: Final = """\

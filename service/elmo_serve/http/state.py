@@ -1,16 +1,19 @@
 """The parts of one server, put together from its settings."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 from elmo_serve.bulk_queue import bulk_queue
-from elmo_serve.http.calls.deadline import Deadlines
-from elmo_serve.http.calls.parse import RequestLimits
-from elmo_serve.http.helpers.helpers import Helpers
+from elmo_serve.http.calls.body import Deadlines
+from elmo_serve.http.calls.parse import PARSING, RequestLimits
+from elmo_serve.http.helpers.pool import HelperPool
+from elmo_serve.http.helpers.text import SPLITTING
+from elmo_serve.http.helpers.writing import WRITING
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.middleware.request_checks import LoadShedder
@@ -24,11 +27,13 @@ from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks.thread import TaskThread
-from elmo_serve.tracing import start_tracer
 from elmo_serve.uses import ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
+
+if TYPE_CHECKING:  # an extra, which takes 0.2 s to import
+    from elmo_serve.tracing.tracer import Tracer
 
 _TRIM_SECONDS = 5.0
 """Seconds between two looks at the shared memory, which is kept for reuse for one or two of them.
@@ -37,8 +42,47 @@ To write to memory that was given back takes the kernel several times as long.""
 _TRIM_PAUSE_SECONDS = 0.05
 """Pause between two pieces, in which the event loop serves requests."""
 
-if TYPE_CHECKING:  # an extra
-    from elmo_serve.tracing.tracer import Tracer
+_OTLP: Final = "http/protobuf"
+
+_MOST_PROCESSES = 8
+"""Processes of a pool at most; each of them holds some 60 MB."""
+
+_log = logging.getLogger("elmo_serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """The pools, apart from each other: a slow body or text delays no response in JSON."""
+
+    parsing: HelperPool
+    writing: HelperPool
+    splitting: HelperPool
+
+    @classmethod
+    def of(
+        cls, arena: Arena, metrics: Metrics, cores: int, pool: type[HelperPool] = HelperPool
+    ) -> Self:
+        """Return pools that are not started, for a machine with so many cores.
+
+        `pool` is the class of each.
+        """
+        # Half of the cores: few clients use these processes, and the network uses all cores.
+        count = max(1, min(_MOST_PROCESSES, cores // 2))
+        options = (PARSING, WRITING, SPLITTING)
+        return cls(*(pool(each, arena, metrics, count=count) for each in options))
+
+    def start(self) -> None:
+        """Spawn the processes of the pools that are not lazy."""
+        for pool in self._all:
+            pool.start()
+
+    async def stop(self) -> None:
+        """End all processes."""
+        await asyncio.gather(*(pool.stop() for pool in self._all))
+
+    @property
+    def _all(self) -> tuple[HelperPool, ...]:
+        return self.parsing, self.writing, self.splitting
 
 
 @dataclass(slots=True)
@@ -187,3 +231,34 @@ def _watch(server: Server, arena: Arena) -> None:
     metrics.watch(metrics.answer_bytes, lambda: engine.answers.used)
     metrics.watch(metrics.receiving_bytes, lambda: server.bodies.used)
     metrics.watch(metrics.shared_memory_bytes, lambda: arena.used)
+
+
+def start_tracer(environment: Mapping[str, str]) -> "Tracer | None":
+    """Return the tracer; None where `environment` names no endpoint for them.
+
+    The variables are meant for every program of a machine, and the SDK reads them again. What
+    cannot be done here turns traces off with one line in the log, and does not stop the server.
+    """
+    names = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
+    endpoint, protocol = (
+        next(filter(None, (environment.get(name.format(end)) for name in names)), None)
+        for end in ("ENDPOINT", "PROTOCOL")
+    )
+    is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if endpoint is None or is_disabled or environment.get("OTEL_TRACES_EXPORTER") == "none":
+        return None
+    try:
+        if not endpoint.lower().startswith(("http://", "https://")):
+            raise ValueError(f"OTEL_EXPORTER_OTLP_ENDPOINT={endpoint!r}; expected http://HOST:4318")
+        if protocol not in (None, _OTLP):
+            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}; it can be {_OTLP}")
+        from elmo_serve.tracing.tracer import Tracer  # noqa: PLC0415 - an extra
+
+        return Tracer()
+    except ImportError as error:
+        _log.warning(
+            "traces are off: %s is not installed; pip install 'elmo-serve[traces]'", error.name
+        )
+    except ValueError as error:
+        _log.warning("traces are off: %s", error)
+    return None

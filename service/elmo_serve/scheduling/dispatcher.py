@@ -12,7 +12,7 @@ from elmo_serve.processes.watchdog import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
 from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
 from elmo_serve.scheduling.throughput import ThroughputEstimate
-from elmo_serve.tracing.trace import Stage
+from elmo_serve.tracing import Stage
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
 

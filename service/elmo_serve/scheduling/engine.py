@@ -19,7 +19,7 @@ from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
-from elmo_serve.tracing.trace import Trace
+from elmo_serve.tracing import Trace
 from elmo_serve.workers.pool import WorkerPool
 
 _SLICE = 500

@@ -9,7 +9,7 @@ from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.budgets import Hold
-from elmo_serve.tracing.trace import Trace
+from elmo_serve.tracing import Trace
 from elmo_serve.workers.messages import Batch
 
 _ALIGNMENT = 64

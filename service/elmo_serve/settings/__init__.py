@@ -18,8 +18,8 @@ from pydantic import (
 from elmo_model.errors import OptionError
 from elmo_model.inference.precision import PRECISIONS, Precision
 from elmo_model.text.batches import BOUNDARIES
-from elmo_serve.settings.api_keys import KeyFile, read
 from elmo_serve.settings.values import (
+    KeyFile,
     ModelSpec,
     is_loopback,
     listed,
@@ -29,6 +29,7 @@ from elmo_serve.settings.values import (
     parse_keys,
     parse_origins,
     precisions,
+    read_keys,
     spec_of,
     within_the_system,
 )
@@ -213,7 +214,7 @@ class Settings(BaseModel):
         description="Keys, one of which every request must carry; unset: no key is required.",
         json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
     )
-    api_keys_file: Annotated[KeyFile | None, BeforeValidator(read)] = Field(
+    api_keys_file: Annotated[KeyFile | None, BeforeValidator(read_keys)] = Field(
         None,
         description="File of more keys, one a line. A changed file is read again.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},

@@ -6,7 +6,7 @@ The functions raise ValueError for a text that is not allowed.
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from elmo_model.inference.precision import PRECISIONS, Precision, precision_of
 from elmo_model.models.catalogue import canonical
-from elmo_serve.settings.api_keys import KEY
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 """A name that a user may give to a model: `NAME=SOURCE`."""
@@ -26,6 +25,14 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9._:/-]+")
 
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
 _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
+KEY: Final = re.compile(r"(?![\"'])[!-+\--~]+")
+"""Printable ASCII but the space and the comma: what a header and a list of keys can carry. A quote
+in front would be part of the key, which nobody means."""
+
+_NAMED_KEY: Final = re.compile(rf"(?:([A-Za-z0-9._-]{{1,64}}):[ \t]+)?({KEY.pattern})")
+
+Stamp = tuple[int, int, int]
+"""Time of the last change in nanoseconds, inode and size: another one is another content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +149,56 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address.strip("[]")).is_loopback
     except ValueError:
         return address.lower() == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The keys that a file held at `stamp`, and the names of those that have one."""
+
+    path: Path
+    keys: tuple[SecretStr, ...]
+    stamp: Stamp | None
+    names: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_keys(file: str | Path) -> KeyFile:
+    """Read a file of keys: `KEY` or `NAME: KEY` a line; blank lines and `#` lines are skipped.
+
+    Raises:
+        ValueError: the file cannot be read, a line is no key, or there is none. The text shows
+            nothing of the file.
+    """
+    path = Path(file)
+    found_at = stamp_of(path)  # before the text: a change in between is seen by the next look
+    keys: dict[str, None] = {}  # a set that keeps the order
+    names: dict[str, str] = {}
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        found = _NAMED_KEY.fullmatch(text)
+        if found is None:
+            raise ValueError(
+                f"line {number} is no key: expected KEY or NAME: KEY, a key of printable ASCII "
+                "without spaces, commas and quotes"
+            )
+        name, key = found.groups()
+        if name and key not in keys:
+            names[key] = name
+        keys[key] = None
+    if not keys:  # a server that was given a file is meant to ask for keys
+        raise ValueError("holds no key")
+    return KeyFile(path, tuple(map(SecretStr, keys)), found_at, names)
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of the file that a path leads to, through links; None for no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -19,8 +19,8 @@ from elmo_serve.errors import (
     pointer,
 )
 from elmo_serve.output import mix_faults
+from elmo_serve.schema import validated
 from elmo_serve.tasks.schema import TaskBody
-from elmo_serve.validation import validated
 
 MAX_FILE_BYTES: Final = 64 * 1024
 """A task of 256 layers with the longest description has some 20 KiB; larger files and bodies

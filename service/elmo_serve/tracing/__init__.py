@@ -1,45 +1,61 @@
-"""Traces of requests by OpenTelemetry: an extra, loaded where its standard variables ask for it."""
+"""The times of one request that are noted while it is answered; `tracer` makes them spans."""
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:  # an extra, which takes 0.2 s to import
-    from elmo_serve.tracing.tracer import Tracer
-
-_PROTOCOL: Final = "http/protobuf"
-
-_log = logging.getLogger("elmo_serve")
+from dataclasses import dataclass, field
+from typing import Any
 
 
-def start_tracer(environment: Mapping[str, str]) -> Tracer | None:
-    """Return the tracer; None where `environment` names no endpoint for them.
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a request, or a batch that a worker computed, in seconds of `time.monotonic`.
 
-    The variables are meant for every program of a machine, and the SDK reads them again. What
-    cannot be done here turns traces off with one line in the log, and does not stop the server.
+    `traces` are those of all sampled requests that waited for a batch.
     """
-    names = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
-    endpoint, protocol = (
-        next(filter(None, (environment.get(name.format(end)) for name in names)), None)
-        for end in ("ENDPOINT", "PROTOCOL")
-    )
-    is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    if endpoint is None or is_disabled or environment.get("OTEL_TRACES_EXPORTER") == "none":
-        return None
-    try:
-        if not endpoint.lower().startswith(("http://", "https://")):
-            raise ValueError(f"OTEL_EXPORTER_OTLP_ENDPOINT={endpoint!r}; expected http://HOST:4318")
-        if protocol not in (None, _PROTOCOL):
-            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}; it can be {_PROTOCOL}")
-        from elmo_serve.tracing.tracer import Tracer  # noqa: PLC0415 - an extra
 
-        return Tracer()
-    except ImportError as error:
-        _log.warning(
-            "traces are off: %s is not installed; pip install 'elmo-serve[traces]'", error.name
-        )
-    except ValueError as error:
-        _log.warning("traces are off: %s", error)
-    return None
+    name: str
+    start: float
+    end: float
+    attributes: Mapping[str, str | int] = field(default_factory=dict)
+    traces: tuple[Trace, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Trace:
+    """The trace of one request. The spans of its stages are made after its response.
+
+    Attributes:
+        span: the span of the whole request, of OpenTelemetry's API; it has begun.
+        id: the id of the trace, in hexadecimal.
+        is_sampled: whether its spans are sent.
+        last: the end of the last stage, where the next one begins, in seconds of `time.monotonic`.
+    """
+
+    span: Any
+    id: str
+    is_sampled: bool
+    stages: list[Stage] = field(default_factory=list)
+    last: float = field(default_factory=time.monotonic)
+    _epoch_ns: int = field(default_factory=lambda: time.time_ns() - time.monotonic_ns())
+
+    @property
+    def header(self) -> bytes:
+        """The value of `traceresponse`, by which a client finds the span."""
+        return f"00-{self.id}-{self.span.get_span_context().span_id:016x}-01".encode()
+
+    def end_stage(self, name: str) -> None:
+        """Note a stage that began with the end of the last one."""
+        now = time.monotonic()
+        self.stages.append(Stage(name, self.last, now))
+        self.last = now
+
+    def end_queue(self, start: float, end: float | None) -> None:
+        """Note the time in the queue, after the last batch; `end` is None if none was begun."""
+        self.last = time.monotonic()
+        self.stages.append(Stage("queue", start, self.last if end is None else end))
+
+    def wall_ns(self, seconds: float) -> int:
+        """Map a time of `time.monotonic` to nanoseconds since 1970, steps of the clock ignored."""
+        return self._epoch_ns + int(seconds * 1e9)

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from elmo_serve.tracing.trace import Trace
+from elmo_serve.tracing import Trace
 
 _CLOSE_SECONDS: Final = 2.0
 """Seconds that a stop waits for the last spans, where the collector does not answer."""

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.settings import Settings
-from elmo_serve.settings.api_keys import read
+from elmo_serve.settings.values import read_keys
 
 
 def test_a_line_is_a_key_with_or_without_a_name(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("# ours\nplain-key\n\nalice: her-key=\nbob:\t with:colon\n")
 
-    found = read(file)
+    found = read_keys(file)
 
     assert [key.get_secret_value() for key in found.keys] == ["plain-key", "her-key=", "with:colon"]
     assert found.names == {"her-key=": "alice", "with:colon": "bob"}
@@ -45,7 +45,7 @@ def test_any_other_line_is_refused_by_its_number(tmp_path: Path, line: str) -> N
     file.write_text(f"good\n{line}\n")
 
     with pytest.raises(ValueError, match="line 2") as error:
-        read(file)
+        read_keys(file)
     assert line not in str(error.value)
 
 
@@ -53,4 +53,4 @@ def test_no_text_of_a_file_shows_in_its_representation(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("alice: s3cret\n")
 
-    assert "s3cret" not in repr(read(file))
+    assert "s3cret" not in repr(read_keys(file))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from elmo_serve.tracing import start_tracer
+from elmo_serve.http.state import start_tracer
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
 

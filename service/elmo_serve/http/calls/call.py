@@ -13,9 +13,9 @@ from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
 from elmo_serve.http.calls.answer import ChunkedResponse
 from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
-from elmo_serve.http.calls.parse import Parsed, RequestT, parse
+from elmo_serve.http.calls.parse import Parsed, RequestT, parse, parse_elsewhere
 from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
-from elmo_serve.http.helpers import parsing, writing
+from elmo_serve.http.helpers import writing
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
@@ -24,7 +24,7 @@ from elmo_serve.http.state import Server
 from elmo_serve.output import Wanted, interned
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.tracing.trace import Trace
+from elmo_serve.tracing import Trace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class EmbeddingCall:
         """Receive the body and parse it as `model`, a large one in another process.
 
         Raises:
-            ServiceError: see `Body.receive` and `parsing.parse`.
+            ServiceError: see `Body.receive` and `parse`.
             DisconnectError: the client left.
         """
         body, limits = self._body, self.server.models.request_limits
@@ -102,7 +102,7 @@ class EmbeddingCall:
         if body.size <= SMALL_BODY_BYTES:
             found = parse(model, body.take(), limits)
         else:
-            found = await parsing.parse(self.server.helpers.parsing, model, body, limits)
+            found = await parse_elsewhere(self.server.helpers.parsing, model, body, limits)
         self._end_stage("parse")
         return found
 

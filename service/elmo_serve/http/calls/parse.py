@@ -5,25 +5,39 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 from pydantic import BaseModel
 
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer
+from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
 from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest, TextPlace
-from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest
+from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.http.schemas.text import TokenizeRequest
+from elmo_serve.processes.arena import Bytes
+from elmo_serve.processes.watchdog import Timeouts
+from elmo_serve.schema import prepared, validated
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit, TokenWarnings
-from elmo_serve.validation import prepared, validated
+
+if TYPE_CHECKING:
+    from elmo_serve.http.calls.body import Body
 
 RequestT = TypeVar("RequestT", bound=BaseModel)
 
 MAX_TOKEN_CHARACTERS: Final = 64
 """Longest text, in characters for each token that a sentence may have. Words have 5 on average and
 48 bytes of one reach the network. A larger value lets one text keep a process busy for longer."""
+
+PARSING: Final = PoolOptions(
+    name="parse",
+    title="parsing process",
+    refusal="The body could not be read",
+    timeouts=Timeouts(load=60.0, first_batch=10.0, batch=10.0),
+    minimum_size=1 << 19,
+    is_lazy=True,  # many servers get small bodies alone, which are parsed in the server
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +224,25 @@ def _check_lengths(found: _Found, limits: RequestLimits) -> None:
 
 def _pointer(member: str, depth: int, index: int) -> str:
     return pointer(member, *((), (index,), divmod(index, 2))[depth])
+
+
+async def parse_elsewhere(
+    pool: HelperPool, model: type[RequestT], body: "Body", limits: RequestLimits
+) -> Parsed[RequestT]:
+    """Return `parse` of a body in a process of `pool`, and free the pieces of the body.
+
+    Raises the ServiceError of `parse`; HelperError and Unavailable as `HelperPool.run`.
+    """
+    block = pool.arena.acquire(body.size)
+    body.move_to(block.array)
+    parsed: Parsed[RequestT] = await pool.run(
+        _parsed, block, body.size, model, limits, size=body.size
+    )
+    return parsed
+
+
+def _parsed(
+    memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits
+) -> Parsed[RequestT]:
+    """Parse the first `size` bytes of `memory`."""
+    return parse(model, memory.data[:size], limits)

@@ -16,8 +16,7 @@ from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
 from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
-if TYPE_CHECKING:  # the processes import this module, keep no metrics and receive no bodies
-    from elmo_serve.http.calls.body import Body
+if TYPE_CHECKING:  # the processes import this module and keep no metrics
     from elmo_serve.metrics import Metrics
 
 _CALLS_AHEAD = 2
@@ -171,18 +170,6 @@ class HelperPool(SlotListener[Attempt]):
             self._start()
         self.dispatch()
         return future
-
-    def run_on(
-        self, body: Body, function: Callable[..., Any], *arguments: object
-    ) -> asyncio.Future[Any]:
-        """Queue `function(memory, size, *arguments)` on a body, and free its pieces.
-
-        As `run`. Raises Unavailable where memory is short.
-        """
-        size = body.size
-        block = self.arena.acquire(size)
-        body.move_to(block.array)
-        return self.run(function, block, size, *arguments, size=size)
 
     def dispatch(self) -> None:
         """Give waiting calls to the processes that are ready and have the fewest."""

@@ -12,7 +12,8 @@ from starlette.types import Scope
 from elmo_serve.errors import Unauthorized
 from elmo_serve.http import headers
 from elmo_serve.http.middleware.request_checks import PROBES
-from elmo_serve.settings import Settings, api_keys
+from elmo_serve.settings import Settings
+from elmo_serve.settings.values import read_keys, stamp_of
 
 OPEN: Final = PROBES | {"/", "/docs", "/openapi.json"}
 """GET of these is answered without an API key: none holds data of the model or of a client."""
@@ -60,12 +61,12 @@ class KeyRing:
     def look(self) -> None:
         """Read the file of keys again if it has changed since the last time."""
         known = self._settings.api_keys_file
-        stamp = api_keys.stamp(known.path) if known else None
+        stamp = stamp_of(known.path) if known else None
         if known is None or stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            found = api_keys.read(known.path)
+            found = read_keys(known.path)
         except ValueError as error:
             self._failures.inc()
             _log.error("the former API keys stay: ELMO_API_KEYS_FILE=%s %s", known.path, error)

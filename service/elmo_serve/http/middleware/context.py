@@ -13,7 +13,7 @@ from elmo_serve.http import headers
 from elmo_serve.http.connection import connection_of
 from elmo_serve.http.middleware.request_checks import PROBES
 from elmo_serve.metrics import Metrics
-from elmo_serve.tracing.trace import Trace
+from elmo_serve.tracing import Trace
 
 if TYPE_CHECKING:  # an extra
     from elmo_serve.tracing.tracer import Tracer

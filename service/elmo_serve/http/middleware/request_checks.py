@@ -22,7 +22,7 @@ from elmo_serve.errors import (
     UnknownRoute,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls.deadline import DisconnectError
+from elmo_serve.http.calls.body import DisconnectError
 from elmo_serve.http.connection import connection_of
 from elmo_serve.http.error_responses import response, translated
 from elmo_serve.scheduling.engine import Engine

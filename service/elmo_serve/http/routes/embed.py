@@ -1,10 +1,11 @@
-"""POST /embed: tokenised sentences or text in, ELMo vectors out."""
+"""POST /embed: sentences or text in, ELMo vectors out. POST /tokenize: the tokens of text."""
 
 import math
 import time
 from dataclasses import replace
 from typing import Any, Final
 
+import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -12,21 +13,31 @@ from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.error_responses import EMBED_ERRORS, REQUEST_ID, documented
+from elmo_serve.http.calls.tokenize import listed_warnings
+from elmo_serve.http.error_responses import BODY_ERRORS, EMBED_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
-from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
+from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder, json_array
 from elmo_serve.http.routes.common import WARNINGS, PlainRoute, content, json_request
-from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.embed import (
+    EmbedRequest,
+    EmbedResponse,
+    TokenizeRequest,
+    TokenizeResponse,
+)
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
 
-router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
+_OPTIONS: Final[dict[str, Any]] = {
+    "route_class": PlainRoute,
+    "default_response_class": Response,
+    "tags": ["Vectors"],
+}
+router, tokenize_router = APIRouter(**_OPTIONS), APIRouter(**_OPTIONS)
 
 _FEW_SENTENCES: Final = 32
 """Sentences up to which a binary response is encoded on the event loop, if it is small as well:
 each has a header of its own."""
-
 
 _DOCUMENTED_HEADERS: Final[dict[str, Any]] = {
     "Server-Timing": {
@@ -43,21 +54,19 @@ _DOCUMENTED_HEADERS: Final[dict[str, Any]] = {
     "X-Warnings": WARNINGS,
 }
 
-RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    **documented((*EMBED_ERRORS, UnknownTask, NotAcceptable, Conflict)),
-    200: {
-        "description": "The vectors, in the media type that Accept prefers.",
-        "headers": _DOCUMENTED_HEADERS,
-        "content": content(EmbedResponse, ENCODERS),
-    },
-}
-
 
 @router.post(
     "/embed",
     operation_id="embed",
     summary="Embed tokenised sentences or text",
-    responses=RESPONSES,
+    responses={
+        **documented((*EMBED_ERRORS, UnknownTask, NotAcceptable, Conflict)),
+        200: {
+            "description": "The vectors, in the media type that Accept prefers.",
+            "headers": _DOCUMENTED_HEADERS,
+            "content": content(EmbedResponse, ENCODERS),
+        },
+    },
     openapi_extra=json_request(EmbedRequest),
 )
 async def embed(request: Request) -> Response:
@@ -131,3 +140,38 @@ def _headers(
     if answer.unknown_share is not None:
         headers.append((b"x-unknown-share", str(answer.unknown_share).encode()))
     return headers
+
+
+@tokenize_router.post(
+    "/tokenize",
+    operation_id="tokenize",
+    summary="Split text into tokens",
+    responses={
+        **documented(BODY_ERRORS),
+        200: {
+            "description": "The tokens of each text and their offsets.",
+            "headers": {"X-Request-Id": REQUEST_ID, "X-Warnings": WARNINGS},
+            "content": content(TokenizeResponse, [json_text.ENCODER.media_type]),
+        },
+    },
+    openapi_extra=json_request(TokenizeRequest),
+)
+async def tokenize_texts(request: Request) -> Response:
+    """Return the tokens that POST /embed makes of the same `text`, without their vectors."""
+    async with EmbeddingCall(request) as call:
+        body = await call.body(TokenizeRequest)
+        asked = body.request
+        model = call.server.models.get(asked.model)
+        found = await call.tokenize(model, body, asked.tokenizer)
+        parts = [
+            b'{"tokenizer":',
+            orjson.dumps(asked.tokenizer or model.info.tokenizer),
+            b',"tokens":',
+            json_array(found.sentences),
+            b',"offsets":',
+            json_array(found.offsets),
+        ]
+        if found.warnings.count:
+            parts += [b',"warnings":', orjson.dumps(listed_warnings(body, found.warnings))]
+        call.reserve(sum(map(len, parts)))
+        return call.response([*parts, b"}"], found)

@@ -22,9 +22,9 @@ from elmo_serve.http import headers
 from elmo_serve.http.calls.call import received
 from elmo_serve.http.error_responses import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.routes.common import Model, TheServer
+from elmo_serve.schema import validated
 from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, members, refuse_other_revision
 from elmo_serve.tasks.schema import TaskBody, TaskList, TaskResponse
-from elmo_serve.validation import validated
 
 router = APIRouter(tags=["Tasks"])
 

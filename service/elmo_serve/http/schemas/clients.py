@@ -18,13 +18,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from elmo_serve.http.schemas.embed import Usage
-from elmo_serve.http.schemas.text import (
+from elmo_serve.http.schemas.embed import (
     WARNINGS_TEXT,
     Text,
     Tokenizer,
     Tokens,
     TokenWarning,
+    Usage,
     Vector,
 )
 from elmo_serve.schema import ALLOWED, LIST, NAME, ModelName, a_whole_number, one_of, optional

@@ -4,13 +4,15 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
-from elmo_serve.http.schemas.embed import TEXT_OR_SENTENCES, SentencesRequest, Usage
-from elmo_serve.http.schemas.text import (
+from elmo_serve.http.schemas.embed import (
     OFFSETS_TEXT,
+    TEXT_OR_SENTENCES,
     TOKENS_TEXT,
     WARNINGS_TEXT,
     Offset,
+    SentencesRequest,
     TokenWarning,
+    Usage,
     Vector,
 )
 from elmo_serve.output import Direction

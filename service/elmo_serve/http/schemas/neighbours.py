@@ -5,15 +5,17 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from elmo_model.uses.index import MAX_NEIGHBOURS
-from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber, Usage
-from elmo_serve.http.schemas.text import (
+from elmo_serve.http.schemas.embed import (
+    AT_MOST_ONE,
     TOKENIZER_TEXT,
     WARNINGS_TEXT,
     Int64,
+    LayerNumber,
     Text,
     Tokenizer,
     Tokens,
     TokenWarning,
+    Usage,
 )
 from elmo_serve.schema import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
 from elmo_serve.tasks.schema import Mix, TaskName

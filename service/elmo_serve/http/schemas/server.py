@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from elmo_serve.http.schemas.text import Int64, Vector
+from elmo_serve.http.schemas.embed import Int64, Vector
 from elmo_serve.schema import without_default
 
 

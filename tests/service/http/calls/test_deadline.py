@@ -7,7 +7,7 @@ from prometheus_client import Counter
 from starlette.types import Message
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
-from elmo_serve.http.calls.deadline import Deadlines, DisconnectError
+from elmo_serve.http.calls.body import Deadlines, DisconnectError
 
 
 def some() -> Deadlines:

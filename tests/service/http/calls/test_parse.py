@@ -6,9 +6,8 @@ from pydantic import BaseModel
 
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
 from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest
-from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.token_warnings import TokenLimit
 
 LIMITS = RequestLimits(

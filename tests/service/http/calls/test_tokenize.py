@@ -8,11 +8,10 @@ import pytest
 
 from elmo_serve.http.calls.parse import parse
 from elmo_serve.http.calls.tokenize import tokenize
-from elmo_serve.http.helpers.helpers import Helpers
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
-from elmo_serve.http.schemas.text import TokenizeRequest
-from elmo_serve.http.state import Server, assemble
+from elmo_serve.http.schemas.embed import TokenizeRequest
+from elmo_serve.http.state import Helpers, Server, assemble
 from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo

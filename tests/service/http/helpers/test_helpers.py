@@ -18,14 +18,11 @@ from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError
 from elmo_serve.http.calls.body import Body
-from elmo_serve.http.calls.parse import RequestLimits
-from elmo_serve.http.calls.parse import parse as parse_here
-from elmo_serve.http.helpers.parsing import PARSING, parse
+from elmo_serve.http.calls.parse import PARSING, RequestLimits, parse, parse_elsewhere
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
 from elmo_serve.http.helpers.writing import WRITING, write
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
-from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.http.schemas.text import TokenizeRequest
+from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors, view
 from elmo_serve.processes.slot import REAP_SECONDS
@@ -123,7 +120,7 @@ async def test_a_request_is_parsed_although_its_process_hangs() -> None:
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
         body = await _body({"sentences": sentences})
         os.kill(struck, signal.SIGSTOP)
-        parsing = asyncio.ensure_future(parse(b.pool, EmbedRequest, body, LIMITS))
+        parsing = asyncio.ensure_future(parse_elsewhere(b.pool, EmbedRequest, body, LIMITS))
         await turns()
         b.clock.advance(HANG_SECONDS)
         await b.replace()
@@ -136,12 +133,15 @@ async def test_a_request_is_parsed_although_its_process_hangs() -> None:
 async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
     texts = [f"text {number}" for number in range(2_500)]
     async with bench(PARSING) as b:
-        embed = await parse(b.pool, EmbedRequest, await _body({"text": texts}), LIMITS)
-        tokenized = await parse(b.pool, TokenizeRequest, await _body({"text": texts}), LIMITS)
+        embed = await parse_elsewhere(b.pool, EmbedRequest, await _body({"text": texts}), LIMITS)
+        tokenized = await parse_elsewhere(
+            b.pool, TokenizeRequest, await _body({"text": texts}), LIMITS
+        )
         openai = await _body({"model": "m", "input": texts})
-        asked = await parse(b.pool, EmbeddingsRequest, openai, LIMITS)
+        asked = await parse_elsewhere(b.pool, EmbeddingsRequest, openai, LIMITS)
         with pytest.raises(InvalidRequest) as refusal:
-            await parse(b.pool, EmbedRequest, await _body({"sentences": [["a", 1]]}), LIMITS)
+            wrong = await _body({"sentences": [["a", 1]]})
+            await parse_elsewhere(b.pool, EmbedRequest, wrong, LIMITS)
 
     assert embed.sentences == tokenized.sentences == asked.sentences == texts
     assert refusal.value.errors[0].pointer == "/sentences/0/1"
@@ -175,9 +175,9 @@ async def test_no_body_costs_a_process() -> None:
         for content, error in COSTLY:
             with pytest.raises(error) as there:
                 async with asyncio.timeout(120):  # for a process that is lost and not replaced
-                    await parse(b.pool, EmbedRequest, await _received(content), LIMITS)
+                    await parse_elsewhere(b.pool, EmbedRequest, await _received(content), LIMITS)
             with pytest.raises(error) as here:
-                parse_here(EmbedRequest, content, LIMITS)
+                parse(EmbedRequest, content, LIMITS)
 
             assert there.value.detail == here.value.detail
             assert pids() == before, content[:40]

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from elmo_model.text.tokenizers import TOKENIZERS
-from elmo_serve.http.schemas.text import Tokenizer, TokenizeRequest, TokenizeResponse
+from elmo_serve.http.schemas.embed import Tokenizer, TokenizeRequest, TokenizeResponse
 
 
 def test_every_tokenizer_of_the_model_can_be_named() -> None:
