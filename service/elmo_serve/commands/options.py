@@ -91,8 +91,15 @@ def sort_options(command: click.Command) -> None:
 
 def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:
     """Add --model (`model`): without it ELMO_MODEL, or the default model."""
-    names, default = ("--model", "-m"), {"default": DEFAULT_MODEL, "show_default": True}
-    return click.option(*names, envvar=_ENVIRONMENT, show_envvar=True, help=text, **default)
+    return click.option(
+        "--model",
+        "-m",
+        envvar=_ENVIRONMENT,
+        show_envvar=True,
+        default=DEFAULT_MODEL,
+        show_default=True,
+        help=text,
+    )
 
 
 model_argument = click.argument("model", envvar=_ENVIRONMENT, default=DEFAULT_MODEL)
