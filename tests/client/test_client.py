@@ -69,11 +69,6 @@ def test_any_number_of_sentences_fits_through_narrow_limits(
     assert_close(narrow_sdk.embed(sentences), every_layer(elmo, sentences))
 
 
-def test_the_arrays_are_writable(sdk: Client) -> None:
-    (vectors,) = sdk.embed([["a"]])
-    vectors += 1
-
-
 SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "a number of texts": (
         lambda client: client.embed_text(3),
@@ -112,13 +107,6 @@ def test_an_async_iterable_is_for_the_other_client() -> None:
             client.embed(given)
 
 
-def test_a_stream_refuses_wrong_options_before_it_is_read(sdk: Client) -> None:
-    with pytest.raises(CannotSend, match="layers and task are given"):
-        sdk.stream(SENTENCES, layers="top", task="ner")
-    with pytest.raises(CannotSend, match=r"text\.split\(\)"):
-        sdk.stream("The bank")
-
-
 def test_a_sentence_that_is_too_long_has_its_number_in_the_error(narrow_sdk: Client) -> None:
     with pytest.raises(TooLarge, match="sentence 1") as error:
         narrow_sdk.embed([["fine"], ["a"] * 5])
@@ -143,16 +131,6 @@ def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: ElmoN
     # 4 tokens a sentence, 2 batches of 1,024 tokens a request, 4 requests in flight, and one more
     # that is being filled.
     assert taken <= 600 + 5 * 512 + 512
-
-
-def test_an_iterator_may_ask_the_same_client(server: Running) -> None:
-    with Client(server.url) as client:
-
-        def names() -> Iterator[str]:
-            yield client.info()["model"]
-
-        by_name = client.tokenize(texts=names())
-        assert by_name == client.tokenize(names()) and len(by_name) == 1
 
 
 def test_a_task_takes_numbers_of_numpy(sdk: Client, tasks: Path) -> None:

@@ -10,10 +10,8 @@ from elmo_client import (
     BadAnswer,
     CannotSend,
     Client,
-    InvalidRequest,
     ServerFailed,
     TokenizedText,
-    TooLarge,
 )
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support.scripted_server import ScriptedServer
@@ -88,13 +86,6 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
         sdk.embed_text(tokens)
     with pytest.raises(CannotSend, match="text 1 cannot be written as JSON"):
         sdk.tokenize(["a", "\ud800"])
-
-
-def test_refusals_of_the_server_are_its_errors(sdk: Client) -> None:
-    with pytest.raises(InvalidRequest, match="should be 'ptb', 'moses', 'whitespace' or"):
-        sdk.embed_text(["a"], tokenizer="spacy")
-    with pytest.raises(TooLarge, match="1001 words and at most 1000 tokens"):
-        sdk.tokenize(["a " * 1_001])
 
 
 def test_the_width_and_the_models_of_a_server(client_class: Any, server: Running) -> None:

@@ -104,12 +104,6 @@ def test_a_batch_is_padded_as_by_allennlp(embedder: ElmoEmbedder) -> None:
         embedder.batch_to_embeddings([])
 
 
-def test_a_sentence_always_answers_the_same(embedder: ElmoEmbedder) -> None:
-    first, second = (embedder.embed_sentence(SENTENCES[0]) for _ in range(2))
-
-    np.testing.assert_array_equal(first, second)
-
-
 def test_state_is_carried_when_it_is_asked_for() -> None:
     expected = golden.arrays("stateful_f64")
     embedder = ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5", stateful=True)

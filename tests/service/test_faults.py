@@ -15,7 +15,6 @@ import httpx
 import numpy as np
 import pytest
 
-from benchmarks.faults.replicas import RAISES, SERVER
 from elmo_serve.http.media_types import npz
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
@@ -44,13 +43,6 @@ def server(tmp_path: Path, checkpoint: Path) -> Iterator[Running]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Running]:
-    """A server that several tests share."""
-    with running(tmp_path_factory.mktemp("lasting"), model=checkpoint) as server:
-        yield server
-
-
 def is_ready(server: Running) -> bool:
     return httpx.get(server.url + "/health/ready").status_code == 200
 
@@ -68,84 +60,15 @@ def check(response: httpx.Response, answers: Answers, indices: list[int]) -> Non
 # The worker
 
 
-def test_a_word_without_finite_vectors_fails_alone(lasting: Running, answers: Answers) -> None:
-    with lasting.client() as client:
+def test_a_word_without_finite_vectors_fails_alone(server: Running, answers: Answers) -> None:
+    with server.client() as client:
         bad = client.post("/embed", json={"sentences": [answers.sentences[3], ["a", "~"]]})
         good = client.post("/embed", json={"sentences": answers.sentences[:9]}, headers=NPZ)
 
     assert bad.status_code == 500
     assert [fault["pointer"] for fault in bad.json()["errors"]] == ["/sentences/1"]
     check(good, answers, list(range(9)))
-    assert lasting.metric("elmo_worker_restarts_total") == 0
-
-
-async def test_other_sentences_in_the_batch_of_such_a_word_are_answered(
-    lasting: Running, answers: Answers
-) -> None:
-    async with httpx.AsyncClient(base_url=lasting.url) as client:
-        asked = [
-            client.post(
-                "/embed",
-                json={"sentences": [["~"] if index % 5 == 0 else answers.sentences[index]]},
-                headers=NPZ,
-            )
-            for index in range(40)
-        ]
-        found = await asyncio.gather(*asked)
-
-    for index, response in enumerate(found):
-        if index % 5 == 0:
-            assert response.status_code == 500
-        else:
-            check(response, answers, [index])
-
-
-def test_a_word_that_the_model_raises_for_is_found_by_halving(
-    tmp_path: Path, checkpoint: Path, answers: Answers
-) -> None:
-    sentences = [[f"w{number}", "x"] for number in range(64)]
-    sentences[21][1] = RAISES
-    command = (*SERVER, "--raises", RAISES)
-    with running(tmp_path, model=checkpoint, command=command) as server, server.client() as client:
-        bad = client.post("/embed", json={"sentences": sentences})
-        runs = server.metric("elmo_batch_sentences_count")
-        good = client.post("/embed", json={"sentences": answers.sentences[:9]}, headers=NPZ)
-
-    assert bad.status_code == 500
-    assert [fault["pointer"] for fault in bad.json()["errors"]] == ["/sentences/21"]
-    assert 2 <= runs <= 1 + 2 * 6 + 1
-    check(good, answers, list(range(9)))
-
-
-def test_a_device_without_memory_gets_smaller_batches(
-    tmp_path: Path, checkpoint: Path, answers: Answers
-) -> None:
-    command = (*SERVER, "--memory-tokens", "300")
-    with (
-        running(tmp_path, model=checkpoint, command=command, max_batch_tokens=1_024) as server,
-        server.client() as client,
-    ):
-        response = client.post("/embed", json={"sentences": answers.sentences}, headers=NPZ)
-        check(response, answers, list(range(200)))
-
-        assert 128 <= server.metric("elmo_batch_budget_tokens") <= 300
-
-
-# Bad requests
-
-
-# JSON processes
-
-
-def test_requests_survive_the_kill_of_a_json_process(lasting: Running, answers: Answers) -> None:
-    with lasting.client() as client:
-        for turn in range(3):
-            until(lambda: bool(children(lasting.pid)["json"]))
-            os.kill(children(lasting.pid)["json"][0], signal.SIGKILL)
-            body = {"sentences": answers.sentences[turn * 40 : turn * 40 + 40]}
-            response = client.post("/embed", json=body)
-            assert response.status_code == 200
-            assert len(response.json()["embeddings"]) == 40
+    assert server.metric("elmo_worker_restarts_total") == 0
 
 
 # The end

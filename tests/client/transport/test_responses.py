@@ -11,7 +11,7 @@ import safetensors.numpy
 
 from elmo_client import BadAnswer, ModelChanged, Task
 from elmo_client.transport.requests import EmbedRequest
-from elmo_client.transport.responses import MEDIA_TYPE, info_of, json_of, task_of, vectors_of
+from elmo_client.transport.responses import MEDIA_TYPE, json_of, task_of, vectors_of
 
 REQUEST = EmbedRequest(0, 2, b"")
 BODY = safetensors.numpy.save(
@@ -48,14 +48,6 @@ def test_other_vectors_are_refused() -> None:
     without = safetensors.numpy.save({"0": np.zeros(1, np.float32)})
     with pytest.raises(BadAnswer, match="not safetensors"):
         vectors_of(response(without), REQUEST, "r1")
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"1", b"{}"])
-def test_an_info_of_another_program_is_refused_without_its_password(body: bytes) -> None:
-    with pytest.raises(BadAnswer, match="http://host/info") as error:
-        info_of(response(body))
-
-    assert "secret" not in str(error.value)
 
 
 def test_tasks() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -57,41 +56,6 @@ def test_layers_and_means_are_those_of_seqvec(
         assert set(file) == {"P1", "P2"}
         close(file["P1"][()], pick(layers[0]))
         close(file["P2"][()], pick(layers[1]))
-
-
-def test_ids_are_fields_or_whole_headers(proteins: Path, tmp_path: Path) -> None:
-    for number, (flags, ids) in enumerate(
-        [
-            (("--id", -1), {"sp|P1|ONE_ECOLI", "sp|P2|TWO_ECOLI"}),
-            (("--split-char", "_", "--id", "0"), {"sp|P1|ONE", "sp|P2|TWO"}),
-            (("--id=2",), {"ONE_ECOLI", "TWO_ECOLI"}),
-        ]
-    ):
-        output = tmp_path / f"{number}.npz"
-        assert embed(proteins, output, *flags).exit_code == 0
-        with np.load(output) as found:
-            assert set(found.files) == ids
-
-
-def test_a_folder_is_one_file(tmp_path: Path, proteins: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "a.fasta.gz").write_bytes(gzip.compress(proteins.read_bytes()))
-    (folder / "my_fasta").write_text(">sp|P3|X\nAC\n")
-
-    assert embed(folder, tmp_path / "out.h5", "--layout", "seqvec").exit_code == 0
-
-    assert set(h5py.File(tmp_path / "out.h5")) == {"P1", "P2", "P3"}
-
-
-def test_what_messages_advise_is_taken(proteins: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.h5"
-    kept = embed(proteins, output)
-    assert "--unknown x" in kept.stderr
-    assert "--force" in embed(proteins, output).stderr
-
-    replaced = embed(proteins, output, "--force", "--unknown", "x")
-    assert (replaced.exit_code, "read as X" in replaced.stderr) == (0, True)
 
 
 @pytest.mark.parametrize("model", ["english", "random-small", "original"])

@@ -9,10 +9,9 @@ import os
 import signal
 import time
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -30,33 +29,10 @@ from elmo_serve.processes.slot import (
 )
 from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
+from tests.support.fake_child import FakeChild
 
 TIMEOUTS = Timeouts(load=100, first_batch=50, batch=5)
 GIVEN_UP_DELAY = 300.0
-
-
-class FakeChild:
-    """A child that does only what a test makes it do."""
-
-    is_started = False
-    is_killed = False
-    is_stopped = False
-    is_stuck = False  # in a system call that SIGKILL does not end
-
-    def start(self, on_message: Callable[[str], None], on_exit: Callable[[str], None]) -> None:
-        self.is_started = True
-        self.say, self.end = on_message, on_exit
-
-    def send(self, message: Any, /) -> None:
-        raise AssertionError("a slot sends nothing by itself")
-
-    def kill(self) -> None:
-        self.is_killed = True
-        if not self.is_stuck:
-            self.end("was killed by SIGKILL")
-
-    async def stop(self) -> None:
-        self.is_stopped = True
 
 
 def hold(parent: Parent) -> None:
@@ -339,15 +315,6 @@ def test_progress_renews_the_time_of_a_task() -> None:
     for _ in range(10):
         bench.clock.advance(TIMEOUTS.first_batch - 1)
         bench.slot.restart_timeout()
-
-    assert bench.losses == []
-
-
-def test_a_suspended_machine_kills_no_child() -> None:
-    bench = Bench()
-    bench.child.say("ready")
-    bench.slot.assign("task", 1)
-    bench.clock.suspend(10_000)
 
     assert bench.losses == []
 

@@ -48,16 +48,6 @@ async def test_requests_of_one_turn_share_a_batch_whatever_their_outputs() -> No
 
 
 @in_virtual_time
-async def test_equal_sentences_of_a_request_are_computed_once() -> None:
-    async with bench() as b:
-        same = ["the", "same"]
-        sentences = [same, ["other"], same, same]
-        check(await b.ask(sentences), sentences)
-
-        assert b.computed[orjson.dumps(same)] == 1
-
-
-@in_virtual_time
 async def test_a_short_request_interrupts_the_batch_of_bulk_that_runs() -> None:
     async with bench(lambda: GatedWorker(is_open=False)) as b:
         sentences = same_length("w", 30)

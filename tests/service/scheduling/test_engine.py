@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from elmo_serve.errors import (
-    ClientOverShare,
     DeadlineExceeded,
     Overloaded,
     SentenceFailed,
@@ -149,36 +148,11 @@ async def test_a_batch_that_runs_counts_as_queued_before_a_new_request() -> None
 
 
 @in_virtual_time
-async def test_a_disturbed_warm_up_refuses_no_request_for_ever() -> None:
-    """Its true pace is a tenth of the warm-up's; whatever the request, it is tried."""
-    async with bench(lambda: GatedWorker(1e-4, warm_up=1e-3)) as b:
-        sentences = same_length("a", 100)  # 0.08 s, 0.8 s by the warm-up
-        check(await b.ask(sentences, timeout=0.5), sentences)
-
-
-@in_virtual_time
 async def test_equal_sentences_of_a_request_count_once() -> None:
     async with bench(slow(1e-3), queue_tokens=100) as b:
         await b.ask(same_length("w", 8))  # the throughput is measured now
         copies = same_length("a", 1) * 90 + same_length("b", 10)
         check(await b.ask(copies, timeout=0.5), copies)
-
-
-@in_virtual_time
-async def test_a_client_over_its_quota_is_refused_and_others_are_not() -> None:
-    async with bench(slow(1e-3), client_tokens=100) as b:
-        mine = b.ask(made_of("m", 15), client="me")  # 87 tokens
-        await turns()
-
-        with pytest.raises(ClientOverShare, match=r"87 of its 100 tokens.* 18 more") as refused:
-            await b.ask(made_of("n", 4), client="me")
-        assert refused.value.retry_after >= 1
-        with pytest.raises(TooLarge, match=r"at most 100 .*ELMO_MAX_CLIENT_TOKENS"):
-            await b.ask(made_of("n", 30), client="me")
-        check(await b.ask(made_of("o", 15), client="other"), made_of("o", 15))
-        check(await b.ask(made_of("p", 3), client="me"), made_of("p", 3))
-        check(await mine, made_of("m", 15))
-        check(await b.ask(made_of("q", 15), client="me"), made_of("q", 15))
 
 
 @in_virtual_time
@@ -292,22 +266,6 @@ async def test_sentences_that_wait_for_a_new_worker_are_dropped_with_their_reque
 
 
 @in_virtual_time
-async def test_draining_answers_every_admitted_request_and_no_other() -> None:
-    async with bench(slow(1e-4)) as b:
-        sentences = same_length("a", 100)
-        task = b.ask(sentences)
-        await turns()
-        drained = asyncio.ensure_future(b.engine.drain(5))
-        await turns()
-        with pytest.raises(Unavailable, match=r"is not ready: the server is draining\.$"):
-            await b.ask([["late"]])
-
-        assert b.engine.unavailable_reason() == "the server is draining"
-        assert await drained
-        check(await task, sentences)
-
-
-@in_virtual_time
 async def test_requests_fail_when_the_drain_time_is_over() -> None:
     async with bench(lambda: GatedWorker(is_open=False)) as b:
         task = b.ask([["a"] * 20])
@@ -361,21 +319,3 @@ async def stormy_client(b: Bench, name: int, source: random.Random) -> Counter[s
             if isinstance(error, Unavailable):
                 await asyncio.sleep(0.02)
     return outcomes
-
-
-async def test_a_small_bulk_request_waits_for_interactive_ones() -> None:
-    async with bench(lambda: GatedWorker(is_open=False)) as bench_:
-        worker = bench_.workers[0]
-        running = bench_.ask(same_length("first", 2))
-        await until(lambda: len(worker.batches) == 1)
-        bulk = bench_.ask(same_length("bulk", 2), is_bulk=True)
-        await turns()
-        small = bench_.ask(same_length("small", 2))
-        await turns()
-
-        worker.finish()
-        await until(lambda: len(worker.batches) == 2)
-        assert set(worker.batches[1].sentences) == texts(same_length("small", 2))
-
-        worker.open()
-        await asyncio.gather(running, bulk, small)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
@@ -14,7 +15,6 @@ from elmo_serve.workers.messages import (
     Batch,
     Done,
     Failed,
-    Message,
     ModelInfo,
     Ready,
     WarmUp,
@@ -22,33 +22,22 @@ from elmo_serve.workers.messages import (
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from tests.support.clock import FakeClock
 from tests.support.engines import TOP
+from tests.support.fake_child import FakeChild
 
 INFO = ModelInfo("fake", "0", "fake", 3, 4, 0, "float32")
 LABELS = {"model": "m", "device": "cpu"}
 
 
-class FakeWorker:
-    """A worker that does only what a test makes it do."""
+class Worker(FakeChild):
+    """Has the report of the worker before it, and lists itself when it is started."""
 
-    def __init__(self, known: Ready | None, started: list[FakeWorker]) -> None:
-        self.batches: list[Batch] = []
+    def __init__(self, known: Ready | None, started: list[Worker]) -> None:
+        super().__init__()
         self.known, self._started = known, started
-        self.end: Callable[[str], None] = lambda _reason: None
-        self.is_stuck = False
 
-    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
-        self.say, self.end = on_message, on_exit
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
+        super().start(on_message, on_exit)
         self._started.append(self)
-
-    def send(self, batch: Batch, /) -> None:
-        self.batches.append(batch)
-
-    def kill(self) -> None:
-        if not self.is_stuck:
-            self.end("was killed by SIGKILL")
-
-    async def stop(self) -> None:
-        pass
 
 
 @dataclass
@@ -82,7 +71,7 @@ class Bench:
         devices: Sequence[str] = ("cpu",),
     ) -> None:
         self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
-        self.workers: list[FakeWorker] = []  # in the order of their starts
+        self.workers: list[Worker] = []  # in the order of their starts
         self.arena = Arena()
         timeouts = Timeouts(load=100, first_batch=50, batch=5)
         spec = SlotSpec(
@@ -92,8 +81,8 @@ class Bench:
         self.pool = WorkerPool(specs * count, self.metrics, self.clock, fault)
         self.pool.start(self.scheduler)
 
-    def _make(self, last: Ready | None) -> FakeWorker:
-        return FakeWorker(last, self.workers)
+    def _make(self, last: Ready | None) -> Worker:
+        return Worker(last, self.workers)
 
     @property
     def known(self) -> list[Ready | None]:
@@ -131,7 +120,7 @@ async def test_a_pool_reports_its_workers_and_their_batches_in_order() -> None:
         *("ready", "done 1", "failed 2"),
         "lost 3 [4]: the worker exited with status 1",
     ]
-    assert [batch.id for batch in worker.batches] == [1, 2, 3, 4]
+    assert [batch.id for batch in worker.sent] == [1, 2, 3, 4]
     assert bench.pool.info == INFO
 
 
@@ -172,20 +161,6 @@ async def test_metrics_follow_the_state() -> None:
     assert bench.metric("worker_restarts_total", **LABELS) == 0
     bench.clock.advance(1)
     assert bench.metric("worker_restarts_total", **LABELS) == 1
-
-
-async def test_a_batch_without_device_memory_halves_the_budget_and_many_others_raise_it() -> None:
-    bench = Bench()
-    bench.workers[0].say(Ready(INFO))
-    assert bench.metric("batch_budget_tokens", **LABELS) == 1_000
-    bench.submit(1)
-    bench.workers[0].say(Failed(1, True, "OutOfMemoryError"))
-    assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 500
-    for number in range(32):
-        bench.submit(number, 500)
-        bench.workers[0].say(Done(number, 0, 0))
-
-    assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 563
 
 
 async def test_a_model_with_a_fault_gets_no_worker_and_counts_as_down() -> None:

@@ -16,7 +16,6 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm
 from elmo_model.network.state import Representations
 from elmo_serve.output import Output, Pooling
-from elmo_serve.output import select as named
 from elmo_serve.workers.vectors import segments, select, vectors_of
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
@@ -70,27 +69,6 @@ class FixedLayers:
 NOT_ALIGNED = cast(Encoder, FixedLayers())
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None:
-    elmo = load(write_pair(tmp_path))
-    wanted = [
-        Output(weights=WEIGHTS, gamma=0.75, layer_norm=layer_norm),
-        Output(layers=(0, 1, 2), stacked=True),
-        Output(weights=(0.0, 0.0, 0.0), pooling="mean"),
-    ]
-
-    with torch.inference_mode():
-        found, _ = elmo(SENTENCES)
-        chosen = select(NOT_ALIGNED, found, wanted)
-        mixed, empty, pooled = (vectors.numpy() for vectors in chosen)
-        layers = [each.numpy() for each in found.sentences()]
-
-    expected = scalar_mix(layers[0], WEIGHTS, 0.75, layer_norm)[1:-1]
-    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
-    assert empty.shape == (3, 0, 8)
-    np.testing.assert_allclose(pooled, layers[2][:, 1:-1].mean(axis=(0, 1)), rtol=0, atol=1e-6)
-
-
 def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
     network = NOT_ALIGNED
     sentences = [["one"], ["two", "three"], [], ["four"] * 5, ["five"]]
@@ -137,20 +115,6 @@ def test_mixes_of_an_aligned_model_are_aligned_and_single_layers_are_not(tmp_pat
     np.testing.assert_array_equal(second, layers[2])
 
 
-def test_sum_and_concat_are_those_of_the_layers(tmp_path: Path) -> None:
-    elmo = load(write_pair(tmp_path))
-    wanted = [named("sum", 3), named("concat", 3), named("concat", 3, pooling="mean")]
-    sentences = [SENTENCES[0]] * 3
-    with torch.inference_mode():
-        found, _ = elmo(sentences)
-        total, joined, pooled = select(NOT_ALIGNED, found, wanted)
-        layers = found.sentences()[0][:, 1:-1]
-
-    torch.testing.assert_close(total, layers.sum(0))
-    assert torch.equal(joined, torch.cat([layers[0], layers[1], layers[2]], dim=1))
-    torch.testing.assert_close(pooled, joined.mean(0))
-
-
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_sentences_pooled_at_once_are_those_pooled_alone(pooling: Pooling) -> None:
     lengths = [4, 0, 1, 9]
@@ -161,20 +125,3 @@ def test_sentences_pooled_at_once_are_those_pooled_alone(pooling: Pooling) -> No
             torch.testing.assert_close(own, part.mean(0) if pooling == "mean" else part.amax(0))
         else:
             assert not own.any()
-
-
-@pytest.mark.parametrize("layers", ["all", "average", "sum", "concat", [1]])
-@pytest.mark.parametrize("pooling", ["none", "mean", "max"])
-def test_normalized_vectors_have_length_1_after_pooling(
-    tmp_path: Path, layers: str, pooling: Pooling
-) -> None:
-    elmo = load(write_pair(tmp_path))
-    plain = named(layers, 3, pooling=pooling)
-    unit = named(layers, 3, pooling=pooling, normalize=True)
-    with torch.inference_mode():
-        found, _ = elmo([SENTENCES[0], SENTENCES[0], []])
-        before, after, empty = select(NOT_ALIGNED, found, [plain, unit, unit])
-
-    torch.testing.assert_close(after, before / before.norm(dim=-1, keepdim=True))
-    assert empty.shape == unit.shape(0, 8)
-    assert not empty.any()  # a pooled empty sentence stays zeros

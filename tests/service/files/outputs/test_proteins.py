@@ -67,19 +67,6 @@ def test_an_id_with_a_slash_makes_groups_and_two_that_cannot_be_are_named(tmp_pa
     assert "in.fasta: record 2, 'a', cannot be a key" in line
 
 
-def test_one_vector_a_protein_is_the_mean_of_the_chosen_layers(
-    proteins: Path, tmp_path: Path, elmo: ElmoNetwork
-) -> None:
-    done(proteins, tmp_path / "sum.h5", "--protein")
-    done(proteins, tmp_path / "all.h5", "--protein", "--concat")
-
-    (layers,) = layers_of(elmo, [list("PROTEIN")])
-    with h5py.File(tmp_path / "sum.h5") as one, h5py.File(tmp_path / "all.h5") as other:
-        close(one["P2"][()], layers.sum(0).mean(0))
-        close(other["P2"][()], np.concatenate(layers, axis=1).mean(0))
-        assert not one["P3"][()].any()  # the mean over no residues
-
-
 # bio_embeddings
 
 

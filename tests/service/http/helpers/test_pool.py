@@ -13,13 +13,13 @@ import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import Call, HelperError
+from elmo_serve.http.helpers.process import HelperError
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Bytes
-from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.slot import Started
 from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
+from tests.support.fake_child import FakeChild
 
 
 def spell(word: str) -> list[str]:
@@ -72,33 +72,12 @@ async def pool(count: int = 2) -> AsyncIterator[HelperPool]:
         await found.stop()
 
 
-class FakeProcess(ChildProcess):
-    """A process that does only what a test makes it do."""
-
-    def __init__(self) -> None:
-        self.tasks: list[Any] = []  # the first argument of each call
-        self.is_killed = self.is_started = self.is_stuck = False
-
-    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
-        self.is_started = True
-        self.say, self.end = on_message, on_exit
-
-    def send(self, message: object) -> None:
-        assert isinstance(message, Call)
-        self.tasks.append(message.arguments[0])
-
-    def kill(self) -> None:
-        self.is_killed = True
-        if not self.is_stuck:
-            self.end("was killed by SIGKILL")
-
-
 class Bench:
     """A pool of fake processes, on a fake clock."""
 
     def __init__(self, count: int) -> None:
         self.metrics, self.clock = Metrics(), FakeClock()
-        self.processes: list[FakeProcess] = []
+        self.processes: list[FakeChild] = []
         self.pool = HelperPool(
             WORDS, Arena(), self.metrics, self.clock, count=count, make=self._make
         )
@@ -108,14 +87,19 @@ class Bench:
         """Queue a word."""
         return self.pool.run(spell, word, size=1)
 
-    def _make(self) -> FakeProcess:
-        self.processes.append(FakeProcess())
+    def _make(self) -> FakeChild:
+        self.processes.append(FakeChild())
         return self.processes[-1]
 
     @property
-    def process(self) -> FakeProcess:
+    def process(self) -> FakeChild:
         """The newest process."""
         return self.processes[-1]
+
+    @property
+    def tasks(self) -> list[Any]:
+        """The words that the newest process was given."""
+        return [call.arguments[0] for call in self.process.sent]
 
     def replace(self) -> None:
         """Let the lost process be replaced by one that is ready."""
@@ -181,10 +165,10 @@ async def test_an_exception_ends_its_call_and_not_the_process(
 
 
 async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None:
-    made: list[FakeProcess] = []
+    made: list[FakeChild] = []
 
-    def make() -> FakeProcess:
-        made.append(FakeProcess())
+    def make() -> FakeChild:
+        made.append(FakeChild())
         return made[-1]
 
     lazy = replace(WORDS, is_lazy=True)
@@ -195,7 +179,7 @@ async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None
     assert made[0].is_started
     made[0].say(Started())
 
-    assert made[0].tasks == ["first"]
+    assert [call.arguments for call in made[0].sent] == [("first",)]
 
 
 async def test_the_tasks_of_a_lost_process_are_done_in_the_same_order_by_the_next_one() -> None:
@@ -206,7 +190,7 @@ async def test_the_tasks_of_a_lost_process_are_done_in_the_same_order_by_the_nex
         for number in range(6):
             b.process.say(number)
 
-        assert b.process.tasks == [str(number) for number in range(6)]
+        assert b.tasks == [str(number) for number in range(6)]
         assert [each.result() for each in pending] == list(range(6))
         assert b.lost() == 1
 
@@ -254,7 +238,7 @@ async def test_an_abandoned_task_is_not_begun() -> None:
         for _ in range(3):
             b.process.say(1)
 
-        assert b.process.tasks == ["0", "1", "3"]
+        assert b.tasks == ["0", "1", "3"]
 
 
 @pytest.mark.parametrize("place", [0, 1])
