@@ -26,16 +26,11 @@ def read(lines: Iterable[str], columns: Sequence[int]) -> Iterator[list[list[str
     Columns are counted from 0, and from the end where negative; they stand between TABs, or between
     white space in a line without TABs. Lines that mark documents are left out. Raises ConllError.
     """
-    words: list[list[str]] = []
     least = max(len(columns), *(column + 1 for column in columns))
-    for number, line in enumerate(lines, 1):
-        text = line.rstrip("\r\n")
-        fields = text.split("\t") if "\t" in text else text.split()
-        if not text.strip():
-            if words:
-                yield words
-            words = []
-        elif not text.startswith(_DOCUMENT):
+    for sentence in _sentences(lines, _DOCUMENT):
+        words: list[list[str]] = []
+        for number, text in sentence:
+            fields = text.split("\t") if "\t" in text else text.split()
             if len(fields) < least or not all(fields[column] for column in columns):
                 wanted = "a token and its label" if columns[1:] else f"a token in column {least}"
                 raise ConllError(
@@ -43,7 +38,6 @@ def read(lines: Iterable[str], columns: Sequence[int]) -> Iterator[list[list[str
                     "TABs or spaces, or a blank line"
                 )
             words.append([fields[column] for column in columns])
-    if words:
         yield words
 
 
@@ -54,23 +48,14 @@ def read_conllu(lines: Iterable[str], columns: int = CONLLU_COLUMNS) -> Iterator
     of nothing else has no words. Raises ConllError for a line with too few columns or no form, and
     for a word whose number is not the next one, as where a blank line is missing.
     """
-    words: list[list[str]] = []
-    is_inside = False
-    for number, line in enumerate(lines, 1):
-        text = line.rstrip("\r\n")
-        if not text.strip():
-            if is_inside:
-                yield words
-            words, is_inside = [], False
-        elif not text.startswith("#"):
+    every = f"{columns} columns with TABs between, the form in the second"
+    expected = "an id, a TAB and a form" if columns == 2 else every
+    for sentence in _sentences(lines, ("#",)):
+        words: list[list[str]] = []
+        for number, text in sentence:
             word = text.split("\t")
             if len(word) < columns or not word[FORM]:
-                every = f"{columns} columns with TABs between, the form in the second"
-                expected = "an id, a TAB and a form" if columns == 2 else every
-                count = f"{len(word)} of {columns} columns"
-                fault = count if len(word) < columns else "without a form"
-                raise ConllError(f"line {number} is {shown(text)}, {fault}, expected {expected}")
-            is_inside = True
+                raise ConllError(f"line {number} is {shown(text)}, expected {expected}")
             if "-" not in word[0] and "." not in word[0]:
                 words.append(word)
                 if word[0] != str(len(words)):
@@ -78,5 +63,19 @@ def read_conllu(lines: Iterable[str], columns: int = CONLLU_COLUMNS) -> Iterator
                         f"line {number} has the id {shown(word[0])}, expected {len(words)}: words "
                         "are numbered from 1 in each sentence, which a blank line ends"
                     )
-    if is_inside:
         yield words
+
+
+def _sentences(lines: Iterable[str], skipped: tuple[str, ...]) -> Iterator[list[tuple[int, str]]]:
+    """Yield the lines between blank ones, numbered from 1, but those with a `skipped` beginning."""
+    sentence: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if text.strip():
+            if not text.startswith(skipped):
+                sentence.append((number, text))
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence

@@ -43,9 +43,7 @@ def test_two_columns_are_enough_if_asked_for() -> None:
 )
 def test_a_line_that_is_no_word_is_named(line: str, columns: int) -> None:
     expected = "an id, a TAB and a form" if columns == 2 else "10 columns with TABs between"
-    with pytest.raises(
-        ConllError, match=rf"^line 2 is .*( of {columns} columns|out a form), expected {expected}"
-    ):
+    with pytest.raises(ConllError, match=rf"^line 2 is .*, expected {expected}"):
         list(read_conllu(["# comment\n", line + "\n"], columns))
 
 
