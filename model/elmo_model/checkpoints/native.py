@@ -119,18 +119,16 @@ def write(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> Non
 
 def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoConfig, Alphabet]:
     """Read configuration and alphabet from the header, and compare their sizes."""
-    if header.get("format") != _FORMAT:
-        raise CheckpointError(
-            f"{path}: header format is {shown(header.get('format'))}, expected {_FORMAT!r}"
-        )
-    if header.get("format_version") != _VERSION:
-        version = header.get("format_version")
-        raise CheckpointError(
-            f"{path}: header format_version is {shown(version)}, expected {_VERSION!r}"
-        )
+    for key, known in (("format", _FORMAT), ("format_version", _VERSION)):
+        if (found := header.get(key)) != known:
+            raise CheckpointError(f"{path}: header {key} is {shown(found)}, expected {known!r}")
+    described = {
+        key: json_object(f"{path}: header {key}", header.get(key, ""))
+        for key in ("config", "alphabet")
+    }
     try:
-        config = ElmoConfig.from_dict(_object(path, header, "config"))
-        alphabet = alphabets.from_dict(_object(path, header, "alphabet"))
+        config = ElmoConfig.from_dict(described["config"])
+        alphabet = alphabets.from_dict(described["alphabet"])
     except (ConfigError, AlphabetError) as error:
         raise CheckpointError(f"{path}: header {error}") from error
     cnn, words = config.char_cnn, config.words
@@ -147,12 +145,6 @@ def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoCon
                 f"{path}: header {key} is {size}, expected {expected} by the alphabet"
             )
     return config, alphabet
-
-
-def _object(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
-    if key not in header:
-        raise CheckpointError(f"{path}: header {key} is missing, expected JSON")
-    return json_object(f"{path}: header {key}", header[key])
 
 
 def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ...]:

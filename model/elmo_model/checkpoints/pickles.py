@@ -31,17 +31,13 @@ def is_pickle(path: Path) -> bool:
 
 
 def read_state(source: Source, file: str) -> dict[str, Tensor]:
-    """Read a state dict to the CPU. Raises CheckpointError for anything but tensors by name."""
-    with source.open(file) as stream:
-        values = read(stream, source.label(file))
-    return state_of(values, source.label(file))
+    """Read a state dict to the CPU, which may lie below one of two usual names.
 
-
-def state_of(values: object, label: str) -> dict[str, Tensor]:
-    """Return the tensors of an unpickled state dict, which may lie below one of two usual names.
-
-    Raises CheckpointError if it is no dict.
+    Raises CheckpointError for anything but tensors by name.
     """
+    label = source.label(file)
+    with source.open(file) as stream:
+        values = read(stream, label)
     if isinstance(values, Mapping):
         below = [values[name] for name in ("state_dict", "model") if name in values]
         values = next((each for each in below if isinstance(each, Mapping)), values)

@@ -118,7 +118,9 @@ def find(model: Path) -> StoredSoftmax | None:
     if (beside := file.with_suffix(ENDING)).is_file():
         return _native(beside)
     source = source_at(model) or in_folder(model.parent)
-    if not vocabulary_file.has_one(source):
+    try:
+        vocabulary_file.find(source)
+    except CheckpointError:
         return None
     if bilm_tf.recognises(model):
         return _in_bundle(model)

@@ -28,14 +28,6 @@ def find(source: Source) -> str:
     return only(source, files, "vocab.txt or vocab.txt.gz")
 
 
-def has_one(source: Source) -> bool:
-    """Tell whether `find` finds a vocabulary."""
-    try:
-        return bool(find(source))
-    except CheckpointError:
-        return False
-
-
 def read(source: Source) -> WordVocabulary:
     """Read the vocabulary that `find` finds.
 

@@ -21,16 +21,6 @@ from elmo_model.tasks.report import FittedTask
 from elmo_model.text.tokenizers import tokenizer
 from elmo_model.word_vectors import WordVectors
 
-__all__ = [
-    "FitCommand",
-    "FitOptions",
-    "LayerSource",
-    "encoder_source",
-    "fit",
-    "refuse_existing",
-]
-
-
 _TRIED = 8  # sentences that a trial of threads computes at once
 
 

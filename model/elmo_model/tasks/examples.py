@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from elmo_model.errors import ElmoError, counted, shown
 
@@ -16,8 +16,7 @@ class FitError(ElmoError):
     """Examples or options that nothing can be learned from; the message names the place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A token of a sentence by its number, or the mean over the sentence where `token` is None."""
 
     sentence: int

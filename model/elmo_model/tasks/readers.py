@@ -64,16 +64,15 @@ class TableRow:
                 return "" if value is None else " ".join(map(str, values))
         raise self.lacks(" or ".join(columns))
 
-    def text(self, column: str) -> str:
-        """Return text to split into tokens, as `field` does. Raises FitError for no string."""
+    def split(self, column: str, tokenize: Tokenize) -> list[str]:
+        """Return the tokens of a text. Raises FitError for no string, or as the tokenizer."""
         value = self.fields[column]
         if not isinstance(value, str | None):
-            tokens = column.replace("text", "sentence")
-            raise FitError(
-                f"{self.place}: {column} is {shown(value)}, expected a string; tokens go into "
-                f"{tokens}"
-            )
-        return value or ""
+            raise FitError(f"{self.place}: {column} is {shown(value)}, expected a string")
+        try:
+            return list(tokenize(value or "").tokens)
+        except TokenizeError as error:
+            raise FitError(f"{self.place}: {error}") from error
 
     def label(self, column: str) -> str:
         """Return a label. Raises FitError for an empty one, and where there is no such column."""
@@ -256,16 +255,9 @@ def _json_rows(path: Path) -> Iterator[TableRow]:
         yield TableRow(f"{path}:{number}", found, f"{path}:{number}")
 
 
-def _split(row: TableRow, text: str, tokenize: Tokenize) -> list[str]:
-    try:
-        return list(tokenize(text).tokens)
-    except TokenizeError as error:
-        raise FitError(f"{row.place}: {error}") from error
-
-
 def _sentence(row: TableRow, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
     if "text" in row:
-        return _split(row, row.text("text"), tokenize), row.label(label)
+        return row.split("text", tokenize), row.label(label)
     return row.field(*_TEXT).split(), row.label(label)
 
 
@@ -276,7 +268,7 @@ def _pair(row: TableRow, label: str, tokenize: Tokenize) -> tuple[Side, Side, st
     for number in (1, 2):
         text, index = f"text{number}", f"index{number}"
         if text in row:
-            tokens = _split(row, row.text(text), tokenize)
+            tokens = row.split(text, tokenize)
         else:
             tokens = row.field(f"sentence{number}", text).split()
         sides.append((tokens, row.token(index, tokens) if index in row else None))

@@ -104,11 +104,12 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
     elif out is None:
         fail("--out or --server is required: where the task is kept", code=2)
     from elmo_model.tasks import command
+    from elmo_model.tasks.fitter import FitOptions
     from elmo_serve.models.opening import place_of
 
     if out is not None and not force:
         command.refuse_existing(name, out)
-    asked = command.FitCommand(name, options=command.FitOptions(**options), **values)
+    asked = command.FitCommand(name, options=FitOptions(**options), **values)
     with steps() as step:
         if server is not None:
             text = _fitted_with_server(asked, server, api_key, threads, out, step, force=force)

@@ -105,7 +105,7 @@ def config(path: tuple[str, str], value: Any) -> Callable[[Header], object]:
 HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
     "foreign": (lambda h: h.update(format="pt"), "header format is 'pt', expected 'elmo-serve'"),
     "later": (lambda h: h.update(format_version="2"), "format_version is '2', expected '1'"),
-    "no config": (lambda h: h.pop("config"), "header config is missing, expected JSON"),
+    "no config": (lambda h: h.pop("config"), "header config: is not JSON"),
     "broken": (lambda h: h.update(config="{"), "header config: is not JSON"),
     "alphabet": (
         lambda h: h.update(alphabet='{"kind": "runes"}'),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, load
-from elmo_model.checkpoints.pickles import read, read_matrix, state_of
+from elmo_model.checkpoints.pickles import read, read_matrix, read_state
 from elmo_model.checkpoints.source import in_folder
 
 
@@ -61,14 +61,14 @@ def test_no_refusal_advises_to_load_without_protection(content: bytes) -> None:
     assert "\n" not in message and len(message) < 300
 
 
-def test_only_named_tensors_are_kept() -> None:
-    tensor = torch.ones(2)
-
-    state = {"a": tensor, "epoch": 3, 7: tensor}
-    for values in (state, {"epoch": 3, "state_dict": state}, {"model": state, "loss": tensor}):
-        assert state_of(values, "label") == {"a": tensor}
-    with pytest.raises(CheckpointError, match=r"^label: holds a list, expected tensors by their"):
-        state_of([tensor], "label")
+def test_only_named_tensors_are_kept(tmp_path: Path) -> None:
+    source, state = in_folder(tmp_path), {"a": torch.ones(2), "epoch": 3, 7: torch.ones(2)}
+    for values in (state, {"epoch": 3, "state_dict": state}, {"model": state, "loss": [1]}):
+        torch.save(values, tmp_path / "a.th")
+        assert read_state(source, "a.th").keys() == {"a"}
+    torch.save([1, 2], tmp_path / "a.th")
+    with pytest.raises(CheckpointError, match=r"a\.th: holds a list, expected tensors by their"):
+        read_state(source, "a.th")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

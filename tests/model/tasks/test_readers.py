@@ -150,7 +150,7 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
          "a.jsonl:1: the column label is empty"),
         ("a.jsonl", "[" * 10_000, "sentence", "label", "a.jsonl:1: is not JSON: .*recursion"),
         ("a.jsonl", '{"label": "x", "text": {"a": 1}}', "sentence", "label",
-         "a.jsonl:1: text is {'a': 1}, expected a string; tokens go into sentence"),
+         "a.jsonl:1: text is {'a': 1}, expected a string"),
         ("a.tsv", "label\ttext1\ttext2\tindex1\nx\ta\tb\t0\n", "pair", "label",
          "a.tsv:1: has the columns .*; expected both index1 and index2, or neither"),
         ("a.jsonl", '{"label": "x", "sentence": ["a", ["b"]]}', "sentence", "label",
