@@ -5,7 +5,6 @@ The archives are made here from a published pair, by names and conventions of Al
 
 import io
 import json
-import shutil
 import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,8 +28,11 @@ SENTENCES = [["The", "cat", "sat"], [], ["naïve", "", "x" * 60]]
 def state_of(folder: Path, prefix: str = PREFIX, mixes: int = 1) -> dict[str, Tensor]:
     """Return the state dict that AllenNLP saves for a model with the weights of a pair."""
     options, weights = read_pair(folder)
-    state: dict[str, golden.Array] = {"tagger.weight": np.zeros((3, 3), np.float32)}
     token = f"{prefix}_elmo_lstm._token_embedder."
+    state: dict[str, golden.Array] = {  # neither the tagger nor a cache of words is of the biLM
+        "tagger.weight": np.zeros((3, 3), np.float32),
+        f"{prefix}_elmo_lstm._word_embedding.weight": np.zeros((7, 4), np.float32),
+    }
     table = weights["char_embed"]
     state[f"{token}_char_embedding_weights"] = np.concatenate([np.zeros_like(table[:1]), table])
     for i in range(len(options["char_cnn"]["filters"])):
@@ -198,12 +200,6 @@ def test_without_options_the_published_values_are_assumed_with_a_note(
     assert note in caplog.text
 
 
-def test_a_cache_of_words_is_ignored(pair: Path, tmp_path: Path) -> None:
-    state = state_of(pair)
-    state[f"{PREFIX}_elmo_lstm._word_embedding.weight"] = torch.zeros(7, 4)
-    assert_same_vectors(load(archive(tmp_path / "a.tar.gz", state)), load(pair))
-
-
 State = dict[str, Tensor]
 LAYER = f"{PREFIX}_elmo_lstm._elmo_lstm.forward_layer_0"
 DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
@@ -256,14 +252,6 @@ def test_options_that_contradict_the_tensors_are_named(pair: Path, tmp_path: Pat
         load(archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": "{"}))
 
 
-def test_an_archive_without_weights_is_refused(pair: Path, tmp_path: Path) -> None:
-    path = archive(tmp_path / "a.tar.gz", state_of(pair), weights="other.th")
-    with pytest.raises(
-        CheckpointError, match=r"holds no weights\.th or .*read from a folder or a zip"
-    ):
-        load(path)
-
-
 def test_links_and_paths_in_an_archive_reach_nothing(pair: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.th"
     torch.save(state_of(pair), secret)
@@ -276,17 +264,7 @@ def test_links_and_paths_in_an_archive_reach_nothing(pair: Path, tmp_path: Path)
         outside = tarfile.TarInfo("../weights.th")
         outside.size = 3
         tar.addfile(outside, io.BytesIO(b"abc"))
-    with pytest.raises(CheckpointError, match=r"holds no weights\.th"):
+    with pytest.raises(CheckpointError, match=r"holds no weights\.th .*from a folder or a zip"):
         load(path)
     assert [each.name for each in path.parent.iterdir()] == ["a.tar.gz"]
     assert not (tmp_path / "weights.th").exists()
-
-
-def test_a_pickle_of_another_type_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "best.th"
-    torch.save([1, 2], path)
-    with pytest.raises(CheckpointError, match=r"best\.th: holds a list, expected tensors by"):
-        load(path)
-    shutil.copy(path, tmp_path / "other.bin")
-    with pytest.raises(CheckpointError, match=r"other\.bin: holds a list"):
-        load(tmp_path / "other.bin")

@@ -15,7 +15,7 @@ import torch
 from elmo_model.checkpoints import CheckpointError, load
 from tests.support import golden
 from tests.support.checkpoints import change_options, write_pair
-from tests.support.tensor_bundle import Array, variables, write_bundle
+from tests.support.tensor_bundle import variables, write_bundle
 
 HOME = golden.GOLDEN / "tensorflow"
 
@@ -102,15 +102,9 @@ def test_a_word_input_checkpoint_reads_its_vocabulary(tmp_path: Path) -> None:
 Damage = Callable[[Path], object]
 
 
-def rewritten(name: str, change: Callable[[Array], Array | None]) -> Damage:
-    def damage(folder: Path) -> None:
-        named = variables(folder.parent / "pair")
-        array = change(named.pop(name))
-        if array is not None:
-            named[name] = array
-        write_bundle(folder / "model.ckpt-7", named)
-
-    return damage
+def of_float64(folder: Path) -> None:
+    named = variables(folder.parent / "pair")
+    write_bundle(folder / "model.ckpt-7", {**named, BIAS: named[BIAS].astype(np.float64)})
 
 
 def flipped(file: str, position: int) -> Damage:
@@ -143,19 +137,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: (f / INDEX).write_bytes(b"index"),
         "is not a whole index of TensorFlow: it does not end as a table does",
     ),
-    "missing": (
-        rewritten(BIAS, lambda _: None),
-        r"index: RNN_0/.*/B is missing, expected by .*options",
-    ),
-    "shape": (
-        rewritten(BIAS, lambda bias: bias[:-1]),
-        r"LSTMCell/B has shape \(31,\), expected \(32,\) by .*options\.json",
-    ),
-    "type": (
-        rewritten(BIAS, lambda bias: bias.astype(np.float64)),
-        "bias is of type float64, expected float32",
-    ),
-    "no options": (lambda f: (f / "options.json").unlink(), r"holds no options\.json"),
+    "type": (of_float64, "bias is of type float64, expected float32"),
 }
 
 

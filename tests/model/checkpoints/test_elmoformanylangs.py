@@ -192,38 +192,28 @@ def test_the_released_settings_are_assumed_with_a_note(folder: Path) -> None:
 # Traps of the dictionaries and the pickles.
 
 
-def test_a_key_of_white_space_is_the_ideographic_space(folder: Path) -> None:
-    text = (folder / "char.dic").read_text(encoding="utf-8")
-    assert "\n\u3000\t" in text
-    expected = load(folder).embed([["\u3000"]])[0]
-    (folder / "char.dic").write_text(text.replace("\n\u3000\t", "\n \t"), encoding="utf-8")
-    assert torch.equal(load(folder).embed([["\u3000"]])[0], expected)
+@pytest.mark.parametrize(
+    ("file", "line", "written", "key"),
+    [
+        ("char.dic", "\u3000", " ", "\u3000"),  # of white space alone
+        ("word.dic", "hello", "\u00a0 hello", "hello"),
+        ("char.dic", "天", "x\u2028y", "x\u2028y"),
+        ("word.dic", "two words", "two\twords", "two\twords"),
+    ],
+)
+def test_lines_are_split_as_the_tool_splits_them(
+    folder: Path, file: str, line: str, written: str, key: str
+) -> None:
+    def ids() -> dict[str, int]:
+        alphabet = load(folder).alphabet
+        assert isinstance(alphabet, Lexicon)
+        return alphabet.characters if file == "char.dic" else alphabet.words
 
-
-def test_white_space_before_a_word_is_no_part_of_it(folder: Path) -> None:
-    expected = load(folder)
-    text = (folder / "word.dic").read_text(encoding="utf-8")
-    assert "\nhello\t" in text
-    (folder / "word.dic").write_text(
-        text.replace("\nhello\t", "\n\u00a0 hello\t"), encoding="utf-8"
-    )
-    assert load(folder).alphabet == expected.alphabet
-
-
-def test_other_line_separators_are_characters(folder: Path) -> None:
-    text = (folder / "char.dic").read_text(encoding="utf-8")
-    (folder / "char.dic").write_text(
-        text.replace("天\t", "x\u2028y\t"), encoding="utf-8", newline=""
-    )
-    alphabet = load(folder).alphabet
-    assert isinstance(alphabet, Lexicon) and "x\u2028y" in alphabet.characters
-
-
-def test_a_word_with_a_tab_is_split_at_the_last_one(folder: Path) -> None:
-    text = (folder / "word.dic").read_text(encoding="utf-8")
-    (folder / "word.dic").write_text(text.replace("two words\t", "two\twords\t"), encoding="utf-8")
-    alphabet = load(folder).alphabet
-    assert isinstance(alphabet, Lexicon) and "two\twords" in alphabet.words
+    row, text = ids()[line], (folder / file).read_text(encoding="utf-8")
+    assert f"\n{line}\t" in text
+    changed = text.replace(f"\n{line}\t", f"\n{written}\t")
+    (folder / file).write_text(changed, encoding="utf-8", newline="")
+    assert ids()[key] == row
 
 
 def test_old_and_new_pickles_are_read(folder: Path) -> None:
@@ -264,16 +254,8 @@ def settings(section: str, **values: Any) -> Damage:
     return change
 
 
-def tensor(file: str, name: str, value: Tensor | None) -> Damage:
-    def change(folder: Path) -> None:
-        state = dict(pickled(folder / file))
-        if value is None:
-            del state[name]
-        else:
-            state[name] = value
-        torch.save(state, folder / file)
-
-    return change
+def tensor(file: str, name: str, value: Tensor) -> Damage:
+    return lambda f: torch.save({**pickled(f / file), name: value}, f / file)
 
 
 def words_only(folder: Path) -> None:
@@ -303,10 +285,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "dictionary": (
         lambda f: (f / "char.dic").write_text("a b\n"),
         r"char\.dic: line 1 is 'a b', expected a text, a TAB and an id",
-    ),
-    "missing": (
-        tensor("encoder.pkl", "forward_layer_0.state_linearity.bias", None),
-        r"encoder\.pkl: forward_layer_0\.state_linearity\.bias is missing",
     ),
     "sparse": (
         tensor("token_embedder.pkl", "projection.bias", torch.zeros(8).to_sparse()),

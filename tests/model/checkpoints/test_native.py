@@ -29,9 +29,9 @@ def saved(tmp_path: Path) -> Path:
 def test_every_bit_survives_from_pair_to_file_to_pair(tmp_path: Path, source: str) -> None:
     folder = golden.SMALL
     if source == "odd":
-        folder = write_pair(
-            tmp_path / "odd", cell=4, projection=4, layers=3, highways=0, skip=False
-        )
+        odd: dict[str, Any] = {"cell": 4, "projection": 4, "layers": 3, "highways": 0}
+        odd |= {"skip": False, "activation": "tanh", "cell_clip": None}
+        folder = write_pair(tmp_path / "odd", **odd)
     pair = load(folder)
     save(pair, tmp_path / "file.safetensors")
     file = load(tmp_path / "file.safetensors")
@@ -68,12 +68,6 @@ def test_a_loaded_network_does_not_depend_on_the_file(saved: Path) -> None:
     assert torch.equal(elmo.embed(SENTENCES)[0], expected[0])
 
 
-def test_saving_replaces_a_file(saved: Path, tmp_path: Path) -> None:
-    save(load(write_pair(tmp_path / "other", seed=5)), saved)
-    assert load(saved).origin.revision == load(tmp_path / "other").origin.revision
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [saved.name]
-
-
 def test_a_network_that_is_not_float32_is_not_saved(saved: Path) -> None:
     with pytest.raises(CheckpointError, match="is not there as float32"):
         save(load(saved).double(), saved)
@@ -106,7 +100,6 @@ HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
     "foreign": (lambda h: h.update(format="pt"), "header format is 'pt', expected 'elmo-serve'"),
     "later": (lambda h: h.update(format_version="2"), "format_version is '2', expected '1'"),
     "no config": (lambda h: h.pop("config"), "header config: is not JSON"),
-    "broken": (lambda h: h.update(config="{"), "header config: is not JSON"),
     "alphabet": (
         lambda h: h.update(alphabet='{"kind": "runes"}'),
         "header alphabet kind is 'runes', expected utf8",

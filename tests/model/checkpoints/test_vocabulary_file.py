@@ -1,5 +1,6 @@
-"""The vocabulary file: which file it is, and words that a line cannot hold."""
+"""The vocabulary file: which file it is, its lines, and words that a line cannot hold."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,20 @@ from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.vocabulary_file import find, read, text_of
 
 WORDS = ("<S>", "</S>", "<UNK>", "a\u2028b", "", "naïve")
+TEXT = text_of(WORDS).encode()
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])  # the second writes a mark
-def test_a_written_vocabulary_is_read_back(tmp_path: Path, encoding: str) -> None:
-    (tmp_path / "vocab.txt").write_text(text_of(WORDS), encoding=encoding)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("vocab.txt", TEXT),
+        ("vocab.txt.gz", gzip.compress(TEXT)),
+        ("vocab-2016-09-10.txt", b"\xef\xbb\xbf" + TEXT),  # a byte order mark
+        ("vocab.txt", b" " + TEXT.replace(b"</S>\n", b"!!!MAXTERMID\r\n</S> \r\n")),
+    ],
+)
+def test_lines_are_read_as_in_bilm_tf(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
 
     assert tuple(read(in_folder(tmp_path)).words) == WORDS
 
@@ -33,8 +43,22 @@ def test_an_exact_name_wins(tmp_path: Path) -> None:
     assert find(in_folder(tmp_path)) == "vocab.txt.gz"
 
 
-def test_a_file_that_is_no_gzip_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt.gz").write_text("plain")
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, r"holds no vocab\.txt or vocab\.txt\.gz, expected one"),
+        ({"vocab-a.txt": TEXT, "vocab-b.txt": TEXT}, r"holds vocab-a\.txt, vocab-b\.txt, expected"),
+        ({"vocab.txt.gz": b"plain"}, r"vocab\.txt\.gz: cannot be read"),
+        ({"vocab.txt.gz": gzip.compress(bytes(65 << 20), 1)}, "is larger than expected, at most"),
+        ({"vocab.txt": b"\xe9\n"}, r"vocab\.txt: is not UTF-8"),
+        ({"vocab.txt": b"<S>\n</S>\n"}, r"vocab\.txt: vocabulary lacks <UNK>; expected rows for"),
+    ],
+)
+def test_a_folder_without_a_vocabulary_is_refused(
+    tmp_path: Path, files: dict[str, bytes], message: str
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
 
-    with pytest.raises(CheckpointError, match=r"vocab\.txt\.gz: cannot be read"):
+    with pytest.raises(CheckpointError, match=message):
         read(in_folder(tmp_path))

@@ -65,18 +65,6 @@ def test_the_umask_sets_the_mode(write: Writer, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "target").stat().st_mode) == 0o640
 
 
-def test_the_old_file_stands_until_the_block_ends(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_bytes(b"old")
-
-    with open_replacing(target) as file:
-        file.write(b"new")
-        file.flush()
-        assert target.read_bytes() == b"old"
-
-    assert target.read_bytes() == b"new"
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("context", [replacing, open_replacing])
 def test_an_error_inside_the_block_leaves_the_old_file_alone(

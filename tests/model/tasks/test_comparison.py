@@ -16,18 +16,11 @@ def test_the_mix_finds_the_layer_that_holds_the_label() -> None:
     found = compare(encode, tagged(40, 0), tagged(20, 1), OPTIONS)
 
     assert found.rows[0].name == "learned" and found.scored_on == "test"
-    assert found.data == digest(tagged(40, 0))
+    assert found.data == digest(tagged(40, 0)) != digest(tagged(40, 1))
     assert all(weights[1] == max(weights) for weights in found.rows[0].weights)
     assert found.row("layer 1").mean > found.row("layer 0").mean + 0.2
     assert found.rows[0].mean > found.row("average").mean
     assert found.row("sum").mean == pytest.approx(found.row("average").mean, abs=0.05)
-
-
-def test_a_seed_and_the_data_decide_the_result() -> None:
-    one, two, other = (learned(tagged(30, seed), ONE) for seed in (0, 0, 1))
-
-    assert one == two and one.weights != other.weights
-    assert digest(tagged(30, 0)) == digest(tagged(30, 0)) != digest(tagged(30, 1))
 
 
 def test_sentences_and_pairs_are_fitted_on_means() -> None:

@@ -27,24 +27,20 @@ def read(path: Path, text: str, kind: Kind, label: str = "label", **options: int
     ("label", "labels"), [("upos", ("DET", "NOUN")), ("deprel", ("det", "root"))]
 )
 def test_conllu(tmp_path: Path, label: str, labels: tuple[str, ...]) -> None:
-    examples = read(tmp_path / "a.conllu", CONLLU, "token", label)
+    (tmp_path / "a.conllu.gz").write_bytes(gzip.compress(CONLLU.encode()))
+
+    examples = read_examples(tmp_path / "a.conllu.gz", "token", label, tokenizer("ptb"))
 
     assert examples.sentences == (("The", "cat"),) and examples.labels == labels
 
 
 def test_columns_of_tokens(tmp_path: Path) -> None:
-    text = "-DOCSTART- -X- O\n\nEU B-ORG\nrejects O\n\n\nPeter\tNNP\tB-PER\n"
+    text = "-DOCSTART- -X- O\n\nEU B-ORG\nrejects O\n\n\t\nPeter\tNNP\tB-PER\n"
 
     examples = read(tmp_path / "a.tsv", text, "token")
 
     assert examples.sentences == (("EU", "rejects"), ("Peter",))
     assert examples.labels == ("B-ORG", "O", "B-PER")
-
-
-def test_a_line_of_tabs_ends_a_sentence(tmp_path: Path) -> None:
-    examples = read(tmp_path / "a.tsv", "EU\tB-ORG\n\t\nPeter\tB-PER\n", "token")
-
-    assert examples.sentences == (("EU",), ("Peter",))
 
 
 def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
@@ -118,13 +114,6 @@ def test_pairs(tmp_path: Path) -> None:
 
     assert words.places == ((Place(0, 0), Place(1, 1)),)
     assert whole.places == ((Place(0), Place(1)),) and whole.sentences == (("a", "."), ("b",))
-
-
-def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
-    path = tmp_path / "a.conllu.gz"
-    path.write_bytes(gzip.compress(CONLLU.encode()))
-
-    assert len(read_examples(path, "token", "upos", tokenizer("whitespace"))) == 2
 
 
 @pytest.mark.parametrize(

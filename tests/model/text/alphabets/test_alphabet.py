@@ -22,11 +22,11 @@ TEXTS = ["", "a", "ab", "é", "東京", "c" * 99, "<bos>", "\ud800"]
 @pytest.mark.parametrize("alphabet", EVERY, ids=lambda each: type(each).__name__)
 def test_ids_lie_in_the_table_and_lengths_within_the_longest_word(alphabet: Alphabet) -> None:
     words = [alphabet.begin, *TEXTS, alphabet.end]
-    if not alphabet.size:
-        return  # whole words alone
-
     lengths = alphabet.lengths(words)
 
+    if not alphabet.size:  # whole words alone
+        assert not any(lengths) and alphabet.encode(words, 0).shape == (len(words), 0)
+        return
     assert all(0 < length <= alphabet.max_characters for length in lengths)
     for width in {max(lengths), alphabet.max_characters}:
         ids = alphabet.encode(words, width)
@@ -55,6 +55,40 @@ def test_whole_words_are_looked_up_by_the_alphabets_that_say_so() -> None:
             assert ids.max() < each.word_count
 
 
-def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(AlphabetError, match="kind is 'runes', expected utf8 or lexicon"):
-        alphabets.from_dict({"kind": "runes"})
+def test_a_vocabulary_gives_the_row_of_a_word_and_of_two_equal_words_the_last() -> None:
+    vocabulary = WordVocabulary(("</S>", "<UNK>", "the", "cat", "", "<S>", "cat"))
+
+    assert vocabulary.word_ids(["cat", "The", "", "<S>", "</S>"]).tolist() == [6, 1, 4, 5, 0]
+    assert vocabulary.word_count == 7
+
+
+LEXICON = {"kind": "lexicon", "characters": CHARACTERS, "words": WORDS, "max_characters": 8}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "alphabet kind is None, expected utf8 or lexicon"),
+        ({"kind": ["utf8"]}, "alphabet kind is"),
+        (
+            {"kind": "utf8", "max_characters": 2},
+            "max_characters is 2, expected a whole",
+        ),
+        ({"kind": "utf8", "max_characters": "50"}, "max_characters is '50', expected"),
+        ({"kind": "vocabulary", "words": None}, "alphabet.words is null, expected a list"),
+        ({"kind": "vocabulary", "words": "the cat"}, "words is 'the cat', expected a list"),
+        ({"kind": "vocabulary", "words": ["<S>", 3]}, "words.1 is 3, expected a string"),
+        ({"kind": "vocabulary", "words": ["<S>", "</S>"]}, "lacks <UNK>; expected rows for <S>"),
+        ({**LEXICON, "characters": {"a": 0}}, "characters lack <bos>, expected an id"),
+        (
+            {**LEXICON, "words": {"a": 0, "<bos>": 1, "<eos>": 2}},
+            "words lack <oov>, expected",
+        ),
+        ({**LEXICON, "words": {**WORDS, "a": -1}}, "words.a is -1, expected greater than or equal"),
+        ({**LEXICON, "words": []}, r"alphabet.words is \[\], expected an object"),
+        ({**LEXICON, "characters": {}, "words": {}}, "neither characters nor words"),
+    ],
+)
+def test_a_wrong_description_is_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(AlphabetError, match=message):
+        alphabets.from_dict(values)

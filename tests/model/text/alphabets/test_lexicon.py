@@ -1,9 +1,6 @@
 """The alphabet of ELMoForManyLangs: swapped marks, code points, unknown words."""
 
-import pytest
-
-from elmo_model.text import alphabets
-from elmo_model.text.alphabets import AlphabetError, Lexicon
+from elmo_model.text.alphabets import Lexicon
 
 CHARACTERS = {
     **{character: number for number, character in enumerate("abc天")},
@@ -45,20 +42,3 @@ def test_an_input_may_be_missing() -> None:
     spelt, whole = lexicon(words={}), lexicon(characters={})
     assert (spelt.size, spelt.word_count) == (10, 0)
     assert (whole.size, whole.word_count) == (0, 6)
-    with pytest.raises(AlphabetError, match="neither characters nor words"):
-        lexicon(characters={}, words={})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_characters": 2}, "alphabet.max_characters is 2, expected a whole number from 3"),
-        ({"characters": {"a": 0}}, "characters lack <bos>, expected an id"),
-        ({"words": {"a": 0, "<bos>": 1, "<eos>": 2}}, "words lack <oov>, expected an id"),
-        ({"words": {**WORDS, "a": -1}}, "alphabet.words.a is -1, expected greater than or equal"),
-        ({"words": []}, r"alphabet.words is \[\], expected an object"),
-    ],
-)
-def test_a_wrong_description_is_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(AlphabetError, match=message):
-        alphabets.from_dict({**lexicon().to_dict(), **changes})

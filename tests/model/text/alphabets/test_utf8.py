@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_model.text import alphabets
-from elmo_model.text.alphabets import AlphabetError, Utf8Alphabet
+from elmo_model.text.alphabets import Utf8Alphabet
 from tests.support import reference
 
 WORDS = ["", "a", "été", "東京", "x" * 47, "x" * 48, "x" * 49, "é" * 30, "<S>", "</S>", "<s>", "\0"]
@@ -29,17 +28,3 @@ def test_ids_are_shifted_by_one_so_that_zero_means_no_token() -> None:
 def test_lone_surrogates_are_dropped() -> None:
     alphabet = Utf8Alphabet()
     assert np.array_equal(alphabet.encode(["\ud800a"], 5), alphabet.encode(["a"], 5))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({}, "alphabet kind is None, expected utf8"),
-        ({"kind": ["utf8"]}, "alphabet kind is"),
-        ({"kind": "utf8", "max_characters": 2}, "max_characters is 2, expected"),
-        ({"kind": "utf8", "max_characters": "50"}, "max_characters is '50', expected"),
-    ],
-)
-def test_a_wrong_description_is_refused(values: dict[str, object], message: str) -> None:
-    with pytest.raises(AlphabetError, match=message):
-        alphabets.from_dict(values)
