@@ -8,6 +8,7 @@ and the host launches it as a whole. Rows are filled up to that number, and a wi
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from weakref import ReferenceType, ref
 
 import numpy as np
 import torch
@@ -147,7 +148,8 @@ class StepGraphs:
         shape = len(self._layers), rows[-1], 2, self._width + self._cells
         self._state = self._layers[0].bias.new_zeros(shape)
         self._left = torch.zeros(rows[-1], dtype=torch.int64, device=self._device)
-        self._carried: tuple[Tensor, Tensor] | None = None  # the state of that batch, and its rows
+        # the state of that batch, which may be gone, and its rows
+        self._carried: tuple[ReferenceType[Tensor], Tensor] | None = None
         self._lock = threading.Lock()
 
     @staticmethod
@@ -181,7 +183,7 @@ class StepGraphs:
                     self._put_back()
                     torch.index_select(state, 1, rows, out=self._state[:, : len(rows)])
                     torch.sub(left, step, out=self._left)
-                    self._carried = state, rows
+                    self._carried = ref(state), rows
                 torch.index_select(vectors, 0, known, out=graph.inputs)
                 graph.replay()
                 own = target.view(2, WINDOW, filled)[:, :, :live]
@@ -193,8 +195,9 @@ class StepGraphs:
     def _put_back(self) -> None:
         """Write the state in place to that of its batch."""
         if self._carried is not None:
-            state, rows = self._carried
-            state.index_copy_(1, rows, self._state[:, : len(rows)])
+            owned, rows = self._carried
+            if (state := owned()) is not None:
+                state.index_copy_(1, rows, self._state[:, : len(rows)])
             self._carried = None
 
     def _graph(self, rows: int) -> _Graph:
@@ -255,15 +258,17 @@ class GraphCapture:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle()
+        # torch's own is one of the whole process, on the device that had the first graph
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, compute: Callable[[], None]) -> Callable[[], None]:
         with torch.cuda.device(self._device):
-            stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
+            own, graph = self._stream, torch.cuda.CUDAGraph()
+            own.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(own):
                 compute()  # libraries allocate in their first calls, which a graph cannot
-            torch.cuda.current_stream().wait_stream(stream)
+            torch.cuda.current_stream().wait_stream(own)
             # other threads go on: one may register memory or allocate
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, self._pool, own, capture_error_mode="thread_local"):
                 compute()
         return graph.replay

@@ -174,6 +174,7 @@ class BatchRun:
                 return False
             self._block = None
             self._step += self._block_steps
+        self._block = None  # that of a batch without a sentence left, which refers to this object
         return True
 
     def _next_block(self) -> _Block:

@@ -1,6 +1,7 @@
 """The softmax over words: sampled while training, over all words otherwise."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,15 @@ class Softmax(nn.Module):
         At most `held` logits are in memory at once.
         """
         rows = max(1, held // len(self.weight))
+        # autocast would keep its copy for the other direction, whose queue does not wait for it
+        layer = self.weight.to(inputs.dtype), self.bias.to(inputs.dtype)
         if len(inputs) <= rows:
-            return self._full(inputs, targets)
+            return _full(inputs, targets, *layer)
         parts = zip(torch.split(inputs, rows), torch.split(targets, rows), strict=True)
-        return torch.cat(
-            # recomputed in the backward pass, so that only one part's logits are in memory
-            [checkpoint(self._full, *part, use_reentrant=False) for part in parts]
-        )
+        # recomputed in the backward pass, so that only one part's logits are in memory; the state
+        # of random numbers, of which there are none, cannot be read in a CUDA graph
+        again = partial(checkpoint, _full, use_reentrant=False, preserve_rng_state=False)
+        return torch.cat([again(*part, *layer) for part in parts])
 
     def sampled(
         self,
@@ -93,9 +96,10 @@ class Softmax(nn.Module):
             _HELD.get(inputs.device.type, LOGITS) if held is None else held,
         )
 
-    def _full(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        logits = functional.linear(inputs, self.weight, self.bias)
-        return functional.cross_entropy(_at_least_float(logits), targets, reduction="none")
+
+def _full(inputs: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    logits = functional.linear(inputs, weight, bias)
+    return functional.cross_entropy(_at_least_float(logits), targets, reduction="none")
 
 
 def sampled_loss(

@@ -27,29 +27,23 @@ class StepGraph:
     ) -> None:
         """Take steps by `learn`. `captures` is for a device without graphs."""
         self._learn, self._device, self._captures = learn, device, captures
-        self._replay: Callable[[], None] | None = None
-        self._batch: Batch | None = None
-        self._found: list[tuple[Tensor, Tensor]] = []
+        self._captured: tuple[Batch, Callable[[], None], list[tuple[Tensor, Tensor]]] | None = None
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take a step on a batch in host memory; return copies of what `learn` returns."""
-        if self._batch is not None and _shapes(self._batch) == _shapes(batch):
-            assert self._replay  # for mypy
-            for own, given in zip(self._batch.tensors, batch.tensors, strict=True):
-                own.copy_(given, non_blocking=True)
-            self._replay()
-            losses, norm = self._found[-1]
+        if self._captured is None or _shapes(self._captured[0]) != _shapes(batch):
+            self._captured = None  # frees the memory of the graph before
+            own, found = batch.to(self._device), list[tuple[Tensor, Tensor]]()
+            replay = self._captures(self._device)(lambda: found.append(self._learn(own)))
+            self._captured = own, replay, found
+            losses, norm = found[0]  # of the step that a capture takes first
         else:
-            self._replay = None  # frees the memory of the graph before
-            self._found.clear()
-            self._batch = batch.to(self._device)
-            self._replay = self._captures(self._device)(self._take)
-            losses, norm = self._found[0]  # of the step that a capture takes first
+            own, replay, found = self._captured
+            for held, given in zip(own.tensors, batch.tensors, strict=True):
+                held.copy_(given, non_blocking=True)
+            replay()
+            losses, norm = found[-1]
         return losses.clone(), norm.clone()
-
-    def _take(self) -> None:
-        assert self._batch  # for mypy
-        self._found.append(self._learn(self._batch))
 
 
 def _shapes(batch: Batch) -> list[torch.Size]:

@@ -1,6 +1,7 @@
 """Windows of time steps of both directions, as a CUDA graph holds them: computed here on a CPU."""
 
 from collections.abc import Callable
+from weakref import ref
 
 import pytest
 import torch
@@ -70,6 +71,18 @@ def test_a_batch_that_stops_at_each_window_keeps_its_state(windowed: Encoder) ->
     assert stops > max(LENGTHS[:12]) // WINDOW
     for n in range(12):
         torch.testing.assert_close(found[n], whole[n], rtol=0, atol=ROUNDING)
+
+
+def test_a_batch_that_is_given_up_leaves_no_state_behind(windowed: Encoder) -> None:
+    run = windowed.encode(OTHERS)
+    expected, state = windowed.embed(OTHERS), ref(run._state)
+    assert not run.advance(lambda: True)
+    run.drop(range(len(OTHERS)))
+    assert run.advance()
+    del run
+    assert state() is None
+    for one, other in zip(windowed.embed(OTHERS), expected, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_a_capture_without_memory_fails_its_batch_alone(

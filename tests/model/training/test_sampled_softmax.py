@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from elmo_model.training.sampled_softmax import Softmax, draw_candidates, expected_count
 
@@ -103,3 +105,39 @@ def test_the_full_softmax_is_independent_of_its_parts() -> None:
     logits = inputs @ layer.weight.T + layer.bias
     expected = -torch.log_softmax(logits, dim=1)[torch.arange(11), targets]
     torch.testing.assert_close(gradients[0][0], expected.detach())
+
+
+class Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the memory that operations read, and keeps the memory that they make."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.read, self.made = set[int](), dict[int, torch.UntypedStorage]()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        found = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves((args, kwargs)):
+            if isinstance(leaf, torch.Tensor):
+                self.read.add(leaf.untyped_storage().data_ptr())
+        for leaf in tree_leaves(found):
+            if isinstance(leaf, torch.Tensor):
+                self.made[leaf.untyped_storage().data_ptr()] = leaf.untyped_storage()
+        return found
+
+
+@pytest.mark.parametrize("held", [1 << 20, 120])
+def test_two_queues_of_a_cuda_graph_may_compute_the_full_softmax(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither waits for what the other one makes; a graph cannot read the random state."""
+    monkeypatch.setattr(torch, "get_rng_state", lambda: pytest.fail("reads the random state"))
+    layer, inputs = softmax(), torch.ones(11, 5, dtype=torch.bfloat16)
+    queues = Storages(), Storages()
+    with torch.autocast("cpu", torch.bfloat16):
+        for queue in queues:
+            with queue:
+                losses = layer.full(inputs, torch.arange(11), held)
+    torch.autograd.backward(losses.sum())
+    given = {inputs, layer.weight, layer.bias}
+    made = queues[0].made.keys() - {each.untyped_storage().data_ptr() for each in given}
+    assert made and not made & queues[1].read
