@@ -40,7 +40,7 @@ from elmo_client.results import (
     TokenizedText,
 )
 from elmo_client.selection import EmbedOptions
-from elmo_client.transport.token_warning import TokenWarning
+from elmo_client.transport.responses import TokenWarning
 
 __all__ = [
     "AsyncClient",

@@ -39,6 +39,8 @@ from elmo_client.transport.requests import (
     members_of,
 )
 from elmo_client.transport.responses import (
+    Answer,
+    WarnOnce,
     cosines_of,
     json_of,
     models_of,
@@ -47,10 +49,10 @@ from elmo_client.transport.responses import (
     task_of,
     texts_of,
     vectors_of,
+    warn,
     warning_of,
 )
 from elmo_client.transport.session import Call, ClientOptions, Session, query_of
-from elmo_client.transport.token_warning import Answer, WarnOnce, warn
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]

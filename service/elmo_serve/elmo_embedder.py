@@ -29,7 +29,7 @@ from elmo_client.transport.requests import (
     check_texts,
     lines_of,
 )
-from elmo_client.transport.token_warning import warn
+from elmo_client.transport.responses import warn
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun

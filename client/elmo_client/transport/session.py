@@ -21,9 +21,8 @@ from elmo_client.errors import (
 )
 from elmo_client.results import Scores, TokenizedText
 from elmo_client.transport.requests import EmbedRequest
-from elmo_client.transport.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
+from elmo_client.transport.responses import MEDIA_TYPE, Answer, info_of, scores_of, tokens_of
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
-from elmo_client.transport.token_warning import Answer
 
 _Result = TypeVar("_Result")
 
