@@ -1,4 +1,6 @@
-"""Calls to the system that Linux or glibc alone has, each with its other case."""
+"""Cores, files and memory: what Linux or glibc alone has, each with its other case."""
+
+from __future__ import annotations
 
 import ctypes
 import math
@@ -6,7 +8,12 @@ import os
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    _Number = TypeVar("_Number", bound=np.generic)
 
 _QUOTA_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 """Microseconds of processor time, and the period that they are for, in cgroup versions 2 and 1."""
@@ -53,17 +60,27 @@ def _quotas(root: Path) -> Iterator[float]:
                     yield quota / period
 
 
-def reserve(file: BinaryIO, start: int, stop: int) -> None:
-    """Reserve room on the disk for a file up to byte `stop`; its bytes from `start` on are zeros.
+def mapped_array(
+    path: Path, shape: tuple[int, ...], dtype: type[_Number]
+) -> np.memmap[tuple[int, ...], np.dtype[_Number]]:
+    """Write an .npy file of zeros and map it into memory; all of its room on the disk is reserved.
 
-    Raises OSError where the disk is full. Without Linux the zeros are written.
+    Raises OSError where the disk is full. A file with holes would raise nothing: a full disk is
+    then found at a write into the memory, and is a signal (SIGBUS) that ends the process. Without
+    Linux the zeros are written.
     """
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, stop)
-        return
-    file.seek(start)
-    for position in range(start, stop, len(_ZEROS)):
-        file.write(_ZEROS[: stop - position])
+    import numpy as np  # noqa: PLC0415 - the command line does without it
+
+    array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+            return array
+        file.seek(array.offset)
+        for position in range(array.offset, size, len(_ZEROS)):
+            file.write(_ZEROS[: size - position])
+    return array
 
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # glibc's malloc.h

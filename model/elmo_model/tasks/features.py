@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.errors import shown
-from elmo_model.files.arrays import mapped_array
+from elmo_model.files.runtime import mapped_array
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
 from elmo_model.tasks.examples import Examples, FitError, Place

@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.files.arrays import mapped_array
 from elmo_model.files.atomic import write_bytes
 from elmo_model.files.locks import locked_folder, share_folder
+from elmo_model.files.runtime import mapped_array
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import IndexFolderError, Sentences
 

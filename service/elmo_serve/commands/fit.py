@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     import torch
 
     from elmo_client import Client
-    from elmo_model.tasks.command import FitCommand, LayerSource
-    from elmo_model.tasks.report import FittedTask
+    from elmo_model.tasks.command import FitCommand, FittedTask, LayerSource
 
 _OPTIONS: Final = ("seeds", "validation", "layer_norm", "l2_weights", "dropout")
 
@@ -172,7 +171,7 @@ def _layers_of(client: Client, threads: int | None) -> LayerSource:
 
 def _kept(fitted: FittedTask, out: Path | None) -> str:
     """Write a fitted task to a folder, if there is one, and return the text for the terminal."""
-    from elmo_model.tasks.report import text
+    from elmo_model.tasks.command import text
 
     table = text(fitted.found)
     return table if out is None else f"{table}\nWrote {' and '.join(map(str, fitted.write(out)))}"

@@ -15,8 +15,9 @@ from elmo_model.files.locks import locked_file
 from tests.support.folders import read_only
 
 
-def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
+def test_one_holds_it_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reads a number and writes the next one, which loses turns where two are inside."""
+    monkeypatch.setattr(locks, "_LOGGED_SECONDS", 0)
     count = tmp_path / "count"
     count.write_text("0")
 

@@ -1,5 +1,7 @@
 """Fits on made-up vectors in which one layer, or a sum of two, holds the label."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ def test_the_mix_finds_the_layer_that_holds_the_label() -> None:
 
     assert found.rows[0].name == "learned" and found.scored_on == "test"
     assert found.data == digest(tagged(40, 0)) != digest(tagged(40, 1))
+    assert found.data != digest(replace(tagged(40, 0), labels=("a",)))
     assert all(weights[1] == max(weights) for weights in found.rows[0].weights)
     assert found.row("layer 1").mean > found.row("layer 0").mean + 0.2
     assert found.rows[0].mean > found.row("average").mean

@@ -9,10 +9,10 @@ import torch
 from safetensors import safe_open
 
 from elmo_model.network.elmo import Origin
+from elmo_model.tasks.command import FittedTask, text
 from elmo_model.tasks.comparison import Comparison, Row, Scored
 from elmo_model.tasks.examples import Examples
 from elmo_model.tasks.fitter import FitOptions, Fitted, MixtureHead
-from elmo_model.tasks.report import FittedTask, text
 from elmo_model.tasks.scores import Scores
 
 LEARNED = Row(
