@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import signal
 import ssl
@@ -34,8 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
     A client of HTTP reads the certificates of the machine, which takes 30 ms of processor time: the
     clients of a process share them.
 
-    On a busy machine drawing examples takes longer than Hypothesis allows by default.
+    On a busy machine drawing examples takes longer than Hypothesis allows by default, and a
+    response may take longer than the 5 s after which httpx gives it up.
     """
+    usual = inspect.signature(httpx.get).parameters["timeout"].default  # of all its functions
+    usual.connect = usual.read = usual.write = usual.pool = 300.0
     slow = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=slow)
     hypothesis.settings.load_profile("busy")
@@ -122,7 +126,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         max_batch_tokens=6,
         max_queue_tokens=16,
         max_answer_bytes=4_000,
-        request_timeout_seconds=5,
+        request_timeout_seconds=300,
         drain_timeout_seconds=7.5,
         max_connections=20,
         workers_per_device=2,

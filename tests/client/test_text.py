@@ -10,7 +10,6 @@ from elmo_client import (
     BadAnswer,
     CannotSend,
     Client,
-    ServerFailed,
     TokenizedText,
 )
 from elmo_model.network.elmo import ElmoNetwork
@@ -49,16 +48,7 @@ def test_the_options_are_those_of_embed(
     np.testing.assert_allclose(text.vectors, tokens, rtol=0, atol=1e-3)
 
 
-def test_more_texts_than_fit_into_a_request_keep_their_order(
-    narrow: Running, narrow_sdk: Client
-) -> None:
-    def splits() -> bool:
-        try:
-            return bool(narrow_sdk.tokenize(["a"]))
-        except ServerFailed:  # 504: its text processes are starting, and its limit is 5 s
-            return False
-
-    narrow.until(splits)
+def test_more_texts_than_fit_into_a_request_keep_their_order(narrow_sdk: Client) -> None:
     texts = [f"{number} a" for number in range(20)]
 
     found = list(narrow_sdk.stream_text(iter(texts), tokenizer="whitespace", layers="top"))

@@ -47,7 +47,7 @@ def check(port: int, host: str = "0.0.0.0") -> tuple[int, str]:
         env={"ELMO_PORT": str(port), "ELMO_HOST": host},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=300,
         check=False,
     )
     return done.returncode, done.stdout

@@ -1,8 +1,8 @@
 """Every response under load equals what the network itself computes; a wrong one is seen."""
 
 import asyncio
+import math
 import random
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -16,7 +16,9 @@ from tests.support.answers import TASK, TASK_NAME, Answers, Asked, random_option
 from tests.support.servers import SMALL, Running
 
 CLIENTS = 20
-SECONDS = 1.5
+COMPARED = 60
+"""Responses after which the clients stop."""
+
 TIMEOUT_SECONDS = 120.0
 
 
@@ -40,6 +42,8 @@ async def load(url: str, answers: Answers) -> Phase:
     sender = Sender(connections, requests_of(answers, source), TIMEOUT_SECONDS)
 
     async def send(phase: Phase, due: float) -> float:
+        if phase.compared >= COMPARED:
+            phase.until = due
         if source.random() < 0.5:
             return await sender.send(phase, due)
         with suppress(TimeoutError):
@@ -47,7 +51,7 @@ async def load(url: str, answers: Answers) -> Phase:
                 return await sender.send(phase, due)
         return 0.0
 
-    found = Phase("load", until=time.perf_counter() + SECONDS)
+    found = Phase("load", until=math.inf)
     await closed_loop(send, found, CLIENTS)
     await connections.close()
     return found
@@ -58,7 +62,7 @@ def test_every_answer_under_load_equals_the_networks_own(server: Running, answer
         client.put(f"/tasks/{TASK_NAME}", json=TASK).raise_for_status()
     found = asyncio.run(load(server.url, answers))
 
-    assert found.compared >= CLIENTS
+    assert found.compared >= COMPARED
     assert not (found.is_bad or found.late), found.faults
     assert 0 < found.worst <= 1
 

@@ -28,16 +28,6 @@ def test_failures_are_shown_before_the_first() -> None:
     assert 'elmo_cancelled_sentences_total{model="english",stage="queued"} 0.0' in text
 
 
-def test_a_watched_gauge_is_read_for_each_snapshot() -> None:
-    metrics, value = Metrics(), [1.0]
-    metrics.watch(metrics.answer_bytes, lambda: value[0])
-    first = metrics.snapshot()
-    value[0] = 2.0
-
-    assert "elmo_answer_bytes 1.0" in generate_latest(first).decode().splitlines()
-    assert "elmo_answer_bytes 2.0" in lines(metrics)
-
-
 def test_bounds_of_histograms_are_written_as_before() -> None:
     """Dashboards and recorded series are keyed by the text of a bound."""
     metrics = Metrics()
@@ -50,14 +40,3 @@ def test_bounds_of_histograms_are_written_as_before() -> None:
         assert f'elmo_batch_tokens_bucket{{le="{bound}",model="pt"}}' in text
     for bound in ("0.001", "0.0025", "60.0", "1800.0"):
         assert f'elmo_queue_wait_seconds_bucket{{le="{bound}",model="pt"}}' in text
-
-
-def test_models_have_values_of_their_own() -> None:
-    metrics = Metrics()
-    english, _ = metrics.of("english"), metrics.of("pt")
-    english.tokens.inc(5)
-
-    text = lines(metrics)
-
-    assert 'elmo_tokens_total{model="english"} 5.0' in text
-    assert 'elmo_tokens_total{model="pt"} 0.0' in text

@@ -97,7 +97,7 @@ def proxied(folder: Path, ports: list[int], config: Path = FOLDER / "haproxy.cfg
     try:
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(transport=httpx.HTTPTransport(retries=20)) as client:
-            assert client.get(f"{url}/health/ready", timeout=30).status_code == 200
+            assert client.get(f"{url}/health/ready").status_code == 200
             assert "haproxy_" in client.get(f"http://127.0.0.1:{metrics}/metrics").text
         yield url
     finally:

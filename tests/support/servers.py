@@ -62,7 +62,7 @@ class Running:
 
     def client(self, **options: Any) -> httpx.Client:
         """Return a client that takes paths, to be closed by the caller."""
-        return httpx.Client(base_url=self.url, timeout=30, **options)
+        return httpx.Client(base_url=self.url, timeout=300, **options)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return one number of /metrics by its sample name; 0 when there is none."""
@@ -82,7 +82,7 @@ class Running:
                 found.append(str(link.readlink()))
         return found
 
-    def stop(self, seconds: float = 20) -> int:
+    def stop(self, seconds: float = 120) -> int:
         """Send SIGTERM and return the exit status; a server that does not end is killed."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

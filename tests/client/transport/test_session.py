@@ -140,7 +140,7 @@ def test_a_dead_address_is_named(client_class: Any, nobody: str) -> None:
     url = nobody.replace("//", "//user:secret@")
     with (
         client_class(url, patience_seconds=0.3) as client,
-        pytest.raises(Unreachable, match=rf"^{nobody}: .*{LOOK} \(.*attempts in \d\.\d s") as error,
+        pytest.raises(Unreachable, match=rf"^{nobody}: .*{LOOK} \(.*attempts in ") as error,
     ):
         client.info()
 

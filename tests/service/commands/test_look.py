@@ -34,13 +34,6 @@ def test_the_table_names_the_uses() -> None:
     assert "layer 2" in found.stdout and "2 and 3" in found.stdout
 
 
-def test_a_word_that_is_not_there_is_one_line() -> None:
-    found = elmo("look", *BANKS, "--model", SMALL, "--word", "loans")
-
-    assert found.exit_code == 1
-    assert found.stderr.startswith('elmo: no token is "loans"; there are We, sat')
-
-
 def test_a_refusal_is_one_line() -> None:
     with scripted_server() as server:
         server.script = [refuse(401)] * 9  # one for each request

@@ -176,6 +176,7 @@ OTHERS = [
     ("info original", 1, "ELMO_OFFLINE"),
     ("ELMO_OFFLINE=perhaps info original", 2, "ELMO_OFFLINE"),
     ("look a-b a-c --model SMALL --device cuda:99", 2, "cuda:99"),
+    ("look 'a b' 'a c' --model SMALL --word loans", 1, "loans"),
     ("ELMO_OFFLINE=perhaps models", 2, "ELMO_OFFLINE"),
     ("perplexity english a.conllu", 2, "conllu"),
     ("score a.conllu", 2, "conllu"),

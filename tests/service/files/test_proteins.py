@@ -11,7 +11,7 @@ import pytest
 from elmo_serve.files.inputs import INPUTS, FileError, Rules, Sentence, format_of
 from elmo_serve.files.outputs.output_format import Repeats
 from elmo_serve.files.outputs.proteins import LAYOUTS
-from elmo_serve.files.proteins import Records, fasta_files
+from elmo_serve.files.proteins import Records
 from elmo_serve.files.text import Corpus, Text
 from elmo_serve.output import Output
 
@@ -138,16 +138,17 @@ def test_the_files_of_a_folder_are_one_text(tmp_path: Path) -> None:
     write(tmp_path / "in/my_fasta.txt", ">x|4\nF\n")
     write(tmp_path / "in/notes.txt", "none\n")
 
-    texts = fasta_files(tmp_path / "in")
-    found = Records.read("in", texts, SEQVEC, "id")
-
-    assert [each.text for each in found.sentences()] == ["3", "2", "4"]
-    before = found.digest()
-    write(tmp_path / "in/b.faa", ">x|2\nG\n")
-    assert found.digest() != before
+    with Records.open(str(tmp_path / "in"), SEQVEC, "id") as found:
+        assert [each.text for each in found.sentences()] == ["3", "2", "4"]
+        before = found.digest()
+        write(tmp_path / "in/b.faa", ">x|2\nG\n")
+        assert found.digest() != before
     (tmp_path / "none").mkdir()
-    with pytest.raises(FileError, match="none: holds no FASTA, expected files that end in"):
-        fasta_files(tmp_path / "none")
+    with (
+        pytest.raises(FileError, match="none: holds no FASTA, expected files that end in"),
+        Records.open(str(tmp_path / "none"), SEQVEC),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])

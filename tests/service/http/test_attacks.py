@@ -192,22 +192,6 @@ def test_an_absolute_target_is_answered_by_its_own_host(
 # Bodies
 
 
-def test_half_sent_bodies_hold_one_descriptor_each(strict: Running) -> None:
-    def descriptors() -> int:
-        return len(strict.descriptors())
-
-    part = HEAD + b"Content-Length: 33001\r\n\r\n" + b" " * 33_000
-    before = descriptors()
-    with ExitStack() as stack:
-        for _ in range(30):
-            stack.enter_context(connected(strict)).sendall(part)
-        strict.until(lambda: strict.metric("elmo_receiving_bytes") == 30 * 33_000)
-
-        assert descriptors() - before <= 31
-        assert httpx.post(strict.url + "/embed", content=GOOD).status_code == 200
-    strict.until(lambda: strict.metric("elmo_receiving_bytes") == 0)
-
-
 @pytest.mark.parametrize("is_announced", [True, False])
 def test_a_client_that_fills_the_budget_of_bodies_keeps_no_other_out(
     strict: Running, is_announced: bool
@@ -247,18 +231,6 @@ def test_a_client_that_sends_all_before_it_reads_gets_the_refusal_of_a_large_bod
             connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
 
         problem(read(connection), 413, "too-large")
-
-
-def test_a_client_that_waits_for_100_continue_gets_it(strict: Running) -> None:
-    with connected(strict) as connection:
-        connection.sendall(
-            HEAD + b"Expect: 100-continue\r\nConnection: close\r\n"
-            b"Content-Length: %d\r\n\r\n" % len(GOOD)
-        )
-        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        connection.sendall(GOOD)
-
-        assert read(connection).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_half_closed_client_counts_as_gone(strict: Running) -> None:
@@ -319,18 +291,3 @@ def test_a_flood_of_pipelined_requests_waits_for_its_responses_to_be_read(
                 sent += len(request)
 
     assert sent < 2_000 * len(request)
-
-
-def test_a_few_requests_at_once_are_answered_in_order(strict: Running) -> None:
-    ids = [b"id-%d" % index for index in range(20)]
-    with connected(strict) as connection:
-        connection.sendall(
-            b"".join(
-                b"GET /info HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + name + b"\r\n"
-                b"Connection: " + (b"close" if name == ids[-1] else b"keep-alive") + b"\r\n\r\n"
-                for name in ids
-            )
-        )
-        answers = read(connection)
-
-    assert re.findall(rb"x-request-id: (\S+)", answers) == ids

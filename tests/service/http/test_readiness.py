@@ -44,22 +44,6 @@ def made(worker: Callable[[], GatedWorker], tasks: Path) -> Server:
     return assemble(settings, lambda _runner, _arena: worker())
 
 
-async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> None:
-    server = made(GatedWorker, tmp_path)
-    assert server.readiness.public_reason is not None
-    with pytest.raises(Unavailable):
-        _ = server.models.first.info
-
-    server.engine.start()
-    await server.readiness.open()
-
-    assert server.readiness.public_reason is None
-    assert server.models.first.info.name == "fake"
-    assert server.models.first.tasks.list(server.models.first.owner) == ()
-    assert not server.readiness.failed.is_set()
-    await server.close()
-
-
 async def test_a_model_that_cannot_be_loaded_is_fatal(tmp_path: Path) -> None:
     server = made(lambda: Unloadable(loads=False), tmp_path)
     server.engine.start()
@@ -149,26 +133,4 @@ async def test_every_name_of_a_model_has_its_limit_of_a_token(tmp_path: Path) ->
     found = server.models.request_limits
     for name in (None, "A", "a", "B", "b", "c", "Own"):
         assert found.token_limit(name) == server.models.get(name).info.token_limit
-    await server.close()
-
-
-async def test_a_lost_worker_makes_the_server_unready_with_a_reason(tmp_path: Path) -> None:
-    workers: list[GatedWorker] = []
-
-    def worker() -> GatedWorker:
-        workers.append(GatedWorker(loads=not workers))
-        return workers[-1]
-
-    server = made(worker, tmp_path)
-    server.engine.start()
-    await server.readiness.open()
-
-    workers[0].die("was killed by SIGKILL")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-
-    assert (
-        server.readiness.public_reason == "the model has lost its workers, which are being replaced"
-    )
-    assert server.readiness.reason is None
     await server.close()

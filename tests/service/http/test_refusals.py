@@ -429,7 +429,7 @@ async def test_every_fault_is_listed_after_the_first(serving: InProcess) -> None
 async def test_heads_that_differ_in_form_alone_are_taken(serving: InProcess) -> None:
     for name, values in {
         "Content-Type": ("Application/JSON", "application/json; charset=utf-8"),
-        "X-Request-Timeout": ("1", "0.5", ".5", "5.", "1e2", "3E+1", "999999999", "1e300"),
+        "X-Request-Timeout": ("60", "60.5", ".6e3", "600.", "1e2", "6E+1", "999999999", "1e300"),
         "Content-Encoding": ("identity",),
     }.items():
         for value in values:

@@ -39,7 +39,7 @@ SENTENCES = [["a", "b"], ["c", "d"], ["Zürich", ""]]
 
 
 def made_with(
-    hardware: Hardware, known: Ready | None = None, **settings: object
+    hardware: Hardware, known: Ready | None = None, model: str = "small", **settings: object
 ) -> list[RunnerSettings]:
     """Return the settings of each worker that is made for a model."""
     made: list[RunnerSettings] = []
@@ -48,7 +48,7 @@ def made_with(
         made.append(runner)
         return GatedWorker()
 
-    spec = ModelSpec("small", str(SMALL))
+    spec = ModelSpec(model, str(SMALL))
     for worker in worker_specs(spec, Settings.model_validate(settings), Arena(), hardware, make):
         worker.make(known)
     return made
@@ -81,6 +81,13 @@ def test_every_gpu_has_workers_and_each_of_a_mig_slice_sees_this_slice_alone() -
         ("cuda:0", "MIG-a", "cuda:0"),
         ("cuda:1", "MIG-b", "cuda:0"),
     ]
+
+
+def test_a_model_has_its_own_precision() -> None:
+    settings = {"models": f"a={SMALL},b={SMALL}", "precision": "float32,b=int8"}
+    made = [made_with(Hardware(0), model=name, **settings) for name in "ab"]  # type: ignore[arg-type]
+
+    assert [each.precision for (each,) in made] == ["float32", "int8"]
 
 
 def test_a_worker_after_another_one_is_given_its_report() -> None:

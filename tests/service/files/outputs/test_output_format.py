@@ -1,33 +1,16 @@
 """The interface of output formats: its defaults, and formats that need a file."""
 
 import io
-from pathlib import Path
 
 import pytest
 
-from elmo_serve.files.inputs import FileError, Sentence
+from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs import OUTPUTS, output_format
-from elmo_serve.files.outputs.output_format import Facts, OutputFormat, path_of
+from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
 FACTS = Facts(ModelInfo("m", "1", "none", 3, 2, 0, "float32"), Output(layers=(2,)))
-
-
-def test_a_format_accepts_every_sentence_and_needs_nothing_unless_it_says_so() -> None:
-    form = OutputFormat(lambda _target, _items, _facts: None)
-
-    form.require()
-    check = form.check(Output(layers=(0, 1), stacked=True))
-    check(Sentence("", []))
-    check(Sentence("a\0/", ["a\0/"]))
-    assert not form.is_stream
-
-
-def test_a_path_is_needed_where_a_format_is_no_stream() -> None:
-    assert path_of(Path("x")) == Path("x")
-    with pytest.raises(FileError, match="HDF5 cannot be written to a pipe; name a file"):
-        path_of(io.BytesIO())
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

@@ -200,7 +200,7 @@ def proxied(folder: Path, command: list[str], port: int) -> Iterator[str]:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         with httpx.Client(transport=httpx.HTTPTransport(retries=20)) as client:
-            client.get(f"http://127.0.0.1:{port}/health/live", timeout=30)
+            client.get(f"http://127.0.0.1:{port}/health/live")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

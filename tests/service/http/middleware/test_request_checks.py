@@ -9,7 +9,6 @@ from starlette.types import Message, Receive, Scope, Send
 from elmo_serve.errors import (
     TYPE_PREFIX,
     Overloaded,
-    Unavailable,
 )
 from elmo_serve.http.middleware.request_checks import (
     RequestChecks,
@@ -23,38 +22,12 @@ class Connection:
     is_surplus = True
 
 
-def test_a_connection_over_the_limit_is_refused() -> None:
-    scope = http_scope()
-    scope["state"]["connection"] = Connection()
-
-    with pytest.raises(Unavailable, match=r"^3 connections .*ELMO_MAX_CONNECTIONS") as error:
-        connection_check(3)(scope)
-
-    assert error.value.headers["Retry-After"] == "1"
-
-
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
 def test_monitoring_is_answered_over_the_limit(path: str) -> None:
     scope = http_scope(path, "GET")
     scope["state"]["connection"] = Connection()
 
     connection_check(3)(scope)
-
-
-async def test_what_a_check_refuses_is_not_received_and_reaches_no_route() -> None:
-    async def receive() -> Message:
-        raise AssertionError("a piece was received")
-
-    def check(scope: Scope) -> None:
-        raise Overloaded("full", retry_after=1)
-
-    route = Route()
-
-    response = await respond(RequestChecks(route, [check], 10), http_scope(), receive)
-
-    assert response["status"] == 503
-    assert (b"retry-after", b"1") in response["headers"]
-    assert not route.scopes
 
 
 async def test_a_body_of_the_limit_passes() -> None:

@@ -49,6 +49,7 @@ def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> No
         model.rename(away)  # no other worker starts meanwhile
         os.kill(worker, signal.SIGKILL)
         server.until(lambda: status(server, "ready") == 503)
+        assert "lost its workers" in httpx.get(server.url + "/health/ready").json()["detail"]
         assert status(server, "live") == 200
         away.rename(model)
         server.until(lambda: status(server, "ready") == 200)
