@@ -83,20 +83,12 @@ def path_fault(path: str) -> str | None:
 
 
 def missing(name: str) -> str:
-    """Return the error message for a path that does not exist; it explains names.
+    """Return the error message for a path that does not exist, which may be meant as a name.
 
     Built-in names and those of published models in the cache are resolved before
     (`elmo_serve.models.fetching.locate`).
     """
-    if published_model(name) is not None:
-        return (
-            f"{name}: does not exist, expected the path of a checkpoint; the published model of "
-            f"this name is fetched by `elmo download {canonical(name)}`, which prints its path"
-        )
-    # A path, or a file with an ending; that of a name, as in elmo-5.5b, begins with a digit.
-    if "/" in name or Path(name).suffix[1:2].isalpha():
-        return f"{name}: does not exist, expected a checkpoint"
-    return (
-        f"{name}: does not exist, expected the path of a checkpoint, or one of "
-        f"{', '.join(_SPELLINGS.values())}, efml:LANGUAGE, nlpl:NUMBER"
-    )
+    fault = f"{name}: does not exist, expected a checkpoint"
+    if (model := published_model(name)) is not None:
+        return f"{fault}; `elmo download {model.name}` fetches it"
+    return f"{fault}, or a name that `elmo models` lists"

@@ -3,7 +3,6 @@
 import json
 import shutil
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,15 +213,6 @@ def test_lines_are_split_as_the_tool_splits_them(
     changed = text.replace(f"\n{line}\t", f"\n{written}\t")
     (folder / file).write_text(changed, encoding="utf-8", newline="")
     assert ids()[key] == row
-
-
-def test_old_and_new_pickles_are_read(folder: Path) -> None:
-    expected = load(folder).origin
-    for legacy in (True, False):
-        for name in ("token_embedder.pkl", "encoder.pkl"):
-            state = OrderedDict(pickled(folder / name))
-            torch.save(state, folder / name, _use_new_zipfile_serialization=not legacy)
-        assert load(folder).origin == expected
 
 
 def test_old_pickles_from_a_gpu_are_read_without_one(folder: Path) -> None:

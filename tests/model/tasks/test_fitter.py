@@ -140,11 +140,6 @@ def test_a_fit_that_diverges_later_keeps_the_best_round_before() -> None:
     assert np.isfinite([*found.weights, found.gamma]).all()
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def test_logits_are_the_linear_map_of_the_mixture() -> None:
     head = MixtureHead(3, 4, 2, gamma=1.5)
     torch.nn.init.normal_(head.linear.weight)

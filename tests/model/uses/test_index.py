@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -57,19 +56,6 @@ def test_uses_are_those_of_exact_search(index: UsesIndex, shares: tuple[float, .
         assert index.place(number) == (use.sentence, use.token)
 
 
-def test_the_sentence_of_the_query_is_left_out(index: UsesIndex) -> None:
-    row, token = PLACES[40]
-    layers = MadeUp.layers(SENTENCES[row])[:, token]
-
-    itself = index.uses(layers, SHARES[1], 1)[0]
-    found = index.uses(layers, SHARES[1], 100, SENTENCES[row])
-
-    assert (itself.sentence, itself.token) == (SENTENCES[row], token)
-    assert itself.cosine == pytest.approx(1, abs=1e-3)
-    assert len(found) == 100
-    assert SENTENCES[row] not in {use.sentence for use in found}
-
-
 class Alike(MadeUp):
     """A network that gives all words of one sentence nearly the same layers."""
 
@@ -122,13 +108,3 @@ def test_a_zero_vector_has_cosines_of_zero(index: UsesIndex) -> None:
     found = index.uses(index.centre, (0, 1, 0), 2)
 
     assert [use.cosine for use in found] == [0, 0]
-
-
-def test_threads_find_what_one_finds(index: UsesIndex) -> None:
-    queries = [MadeUp.layers(["w1", str(number)])[:, 0] for number in range(40)]
-
-    alone = [index.uses(query, SHARES[4], 10) for query in queries]
-    with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(lambda query: index.uses(query, SHARES[4], 10), queries))
-
-    assert together == alone

@@ -67,10 +67,6 @@ def test_white_space_of_unicode_and_controls_separate() -> None:
     assert tokenize_whitespace("a\u00a0b\x07c\tdon't. \u3000").tokens == ("a", "b", "c", "don't.")
 
 
-def test_offsets_count_code_points() -> None:
-    assert tokenize_whitespace("👩‍👩‍👧 é").offsets == ((0, 5), (6, 7))
-
-
 def test_a_megabyte_without_a_space_is_one_token() -> None:
     assert tokenize_whitespace("x" * 1_000_000).offsets == ((0, 1_000_000),)
 
@@ -80,13 +76,6 @@ def test_characters_are_tokens_in_upper_case() -> None:
 
     assert found.tokens == ("M", "K", "V")
     assert found.offsets == ((0, 1), (1, 2), (3, 4))
-
-
-def test_upper_case_may_be_longer_than_its_character() -> None:
-    found = tokenize_characters("ß\n")
-
-    assert found.tokens == ("SS",)
-    assert found.offsets == ((0, 1),)
 
 
 @pytest.mark.parametrize(
@@ -151,3 +140,23 @@ def test_a_text_whose_sentences_end_in_a_word_with_its_full_stop_is_noted(end: s
     assert f"tokens such as {end!r}; if they are" in (raw_note([split, raw, raw], "split") or "")
     for sentences in ([raw, split], [[end], [], ["."]], [["A", "..."], ["B", '. "']], []):
         assert raw_note(sentences, "split") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("I don't think they can't pay.", "I do n't think they ca n't pay ."),
+        ("gonna", "gon na"),
+        ("I don\u2019t cannot.", "I do n\u2019t can not ."),
+        ('He said "yes".', 'He said " yes " .'),
+        ("a\x07b", "a b"),
+    ],
+)
+def test_ptb_splits_contractions_and_punctuation(text: str, tokens: str) -> None:
+    assert " ".join(tokenizer("ptb")(text).tokens) == tokens
+
+
+def test_offsets_of_ptb_are_those_of_the_given_text() -> None:
+    text = "\U0001f600 don\u2019t"
+
+    assert tokenizer("ptb")(text).offsets == ((0, 1), (2, 4), (4, 7))
