@@ -197,10 +197,10 @@ def test_arguments_that_exclude_each_other_are_refused() -> None:
 
 def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
     options, weights = tmp_path / "one.json", tmp_path / "two.h5"
-    with pytest.raises(CheckpointError, match=rf"^{options}: does not exist"):
+    with pytest.raises(CheckpointError, match=rf"^{options}: cannot be read"):
         ElmoEmbedder(options, weights)
     options.write_bytes((SMALL / "options.json").read_bytes())
-    with pytest.raises(CheckpointError, match=rf"^{weights}: does not exist"):
+    with pytest.raises(CheckpointError, match=rf"^{weights}: cannot be read"):
         ElmoEmbedder(options, weights)
     weights.write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match=str(weights)):

@@ -84,9 +84,6 @@ def read(path: Path, known: KnownOptions = no_options) -> Checkpoint:
 
 def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
     """Read the pair from two files in any folders, with any names. Raises CheckpointError."""
-    for path, content in ((options_file, "an options file"), (weights_file, "a file of weights")):
-        if not path.is_file():
-            raise CheckpointError(f"{path}: does not exist, expected {content}")
     paths = str(options_file.absolute()), str(weights_file.absolute())
     source = in_folder(options_file.absolute().parent, paths)
     return _read_pair(PublishedPair(source, *paths))
@@ -174,11 +171,6 @@ def write(elmo: ElmoNetwork, folder: str | Path) -> None:
         raise CheckpointError(
             f"{folder}: the alphabet is of kind {alphabet.to_dict()['kind']!r}, and {NAME} files "
             f"hold UTF-8 bytes or a vocabulary; name a .safetensors file in place of a folder"
-        )
-    if config.lstm.forget_bias != layout.FORGET_BIAS:
-        raise CheckpointError(
-            f"{folder}: lstm.forget_bias is {config.lstm.forget_bias}, "
-            f"expected {layout.FORGET_BIAS} in {NAME} files"
         )
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

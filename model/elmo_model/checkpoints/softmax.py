@@ -135,8 +135,6 @@ def open_file(path: Path) -> StoredSoftmax:
 
     Raises CheckpointError where there is none.
     """
-    if not path.exists():
-        raise CheckpointError(f"{path}: does not exist, expected a file with a softmax")
     if path.is_file() and hdf5.is_hdf5(path):
         return _in_hdf5(in_folder(path.parent), path.name)
     if path.is_file() and native.recognises(path):

@@ -45,10 +45,7 @@ def write_index(
                 done += sum(len(sentences[number]) for number in batch)
         on_step("Indexing", total, total)
         index = writer.finish()
-        try:
-            atomic.publish(temporary, folder)
-        except FileExistsError as error:
-            raise IndexFolderError(f"{folder} exists") from error
+        atomic.publish(temporary, folder)
     return index.info
 
 

@@ -99,7 +99,7 @@ def test_a_missing_file_of_two_is_named(tmp_path: Path, missing: str) -> None:
     pair = write_pair(tmp_path / "pair")
     (pair / missing).unlink()
 
-    with pytest.raises(CheckpointError, match=f"^{pair / missing}: does not exist, expected a"):
+    with pytest.raises(CheckpointError, match=f"^{pair / missing}: cannot be read: No such"):
         load_pair(pair / "options.json", pair / "weights.hdf5")
 
 
