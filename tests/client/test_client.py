@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
-import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from elmo_client import (
@@ -27,7 +25,6 @@ from elmo_client import (
     Unauthorized,
 )
 from elmo_model.network.elmo import ElmoNetwork
-from tests.client.both_clients import CLIENTS
 from tests.client.vectors import SENTENCES, assert_close, every_layer, many
 from tests.support import command_line
 from tests.support.checkpoints import write_pair
@@ -67,34 +64,6 @@ def test_any_number_of_sentences_fits_through_narrow_limits(
     sentences = many(60, longest=4)
 
     assert_close(narrow_sdk.embed(sentences), every_layer(elmo, sentences))
-
-
-SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
-    "a number of texts": (
-        lambda client: client.embed_text(3),
-        CannotSend,
-        "texts is 3; expected a list of strings",
-    ),
-    "a table of sentences": (
-        lambda client: client.score(pd.DataFrame({"text": ["a"]})),
-        CannotSend,
-        "sentences is a DataFrame; expected a list of texts, or of lists of tokens",
-    ),
-}
-
-
-@pytest.mark.parametrize("slip", SLIPS)
-@pytest.mark.parametrize("client_of", CLIENTS)
-def test_a_call_that_does_not_fit_says_what_fits(client_of: str, slip: str) -> None:
-    call, error, message = SLIPS[slip]
-
-    # nobody listens there: the slips are found before anything is sent
-    with (
-        CLIENTS[client_of]("http://localhost:1", patience_seconds=0) as client,
-        pytest.raises(error, match=re.escape(message)) as caught,
-    ):
-        call(client)
-    assert type(caught.value) is error
 
 
 def test_an_async_iterable_is_for_the_other_client() -> None:

@@ -65,17 +65,23 @@ def test_tokens_alone(sdk: Client) -> None:
 
 
 def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
-    text: Any = "The bank."
-    with pytest.raises(CannotSend, match="expected a list of strings"):
-        sdk.embed_text(text)
-    table: Any = pd.DataFrame({"text": ["The bank."]})
-    with pytest.raises(CannotSend, match=r"texts is a DataFrame; .* such as one column"):
-        sdk.embed_text(table)
-    tokens: Any = [["The", "bank"]]
-    with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string"):
-        sdk.embed_text(tokens)
-    with pytest.raises(CannotSend, match="text 1 cannot be written as JSON"):
-        sdk.tokenize(["a", "\ud800"])
+    table = pd.DataFrame({"text": ["The bank."]})
+    slips: list[tuple[Any, Any, str]] = [
+        (sdk.embed_text, "The bank.", "expected a list of strings"),
+        (sdk.embed_text, 3, "texts is 3; expected a list of strings"),
+        (sdk.embed_text, table, "texts is a DataFrame; .* such as one column"),
+        (sdk.embed_text, [["The", "bank"]], "text 0 is .*; expected a string"),
+        (
+            sdk.score,
+            table,
+            "sentences is a DataFrame; expected a list of texts, or of lists of tok",
+        ),
+        (sdk.tokenize, ["a", "\ud800"], "text 1 cannot be written as JSON"),
+    ]
+    for call, given, message in slips:
+        with pytest.raises(CannotSend, match=message) as caught:
+            call(given)
+        assert type(caught.value) is CannotSend
 
 
 def test_the_width_and_the_models_of_a_server(client_class: Any, server: Running) -> None:

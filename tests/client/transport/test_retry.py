@@ -9,14 +9,7 @@ import httpx
 import pytest
 
 from elmo_client.transport.retry import FIRST_CONTACT_SECONDS, Attempts, retry_after
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import FakeClock
 
 
 def response(status: int, **headers: str) -> httpx.Response:
@@ -27,14 +20,14 @@ def pauses(
     outcome: Any, patience: float, *, repeatable: bool = True, responded: bool = True
 ) -> list[float]:
     """Return the pauses until no further attempt is made, each of them waited."""
-    clock = Clock()
-    attempts = Attempts(patience, clock)
+    clock = FakeClock()
+    attempts = Attempts(patience, clock.now)
     found = []
     while (
         pause := attempts.pause(outcome, repeatable=repeatable, responded=responded)
     ) is not None:
         found.append(pause)
-        clock.now += pause
+        clock.advance(pause)
     return found
 
 
@@ -101,20 +94,20 @@ def test_an_address_that_never_responded_is_given_up_after_some_seconds(outcome:
 
 
 def test_the_patience_begins_with_the_first_failure() -> None:
-    clock = Clock()
-    attempts = Attempts(10, clock)
-    clock.now += 100
+    clock = FakeClock()
+    attempts = Attempts(10, clock.now)
+    clock.advance(100)
 
     assert attempts.pause(response(503), repeatable=True, responded=True) is not None
 
 
 def test_attempts_describe_themselves() -> None:
-    clock = Clock()
-    attempts = Attempts(60, clock)
+    clock = FakeClock()
+    attempts = Attempts(60, clock.now)
     assert str(attempts) == ""
     attempts.pause(response(503), repeatable=True, responded=True)
     assert str(attempts) == ""
-    clock.now += 1.26
+    clock.advance(1.26)
     attempts.pause(response(503), repeatable=True, responded=True)
     assert str(attempts) == " (2 attempts in 1.3 s)"
 

@@ -140,36 +140,25 @@ def test_an_archive_that_was_cut_off_is_named(
         check_digests(path, replace(file, members=members), "seqvec.zip")
 
 
-def test_two_files_of_another_host_lie_below_its_name(mirror: Mirror, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["basque", "multilingual-de"])
+def test_two_files_and_a_matrix_are_fetched_and_read(
+    mirror: Mirror, tmp_path: Path, name: str
+) -> None:
+    """Files of another host lie below its name; multilingual options have a name of their own."""
     pair = tmp_path / "pair"
     allennlp.write(open_model("random-small"), pair)
-    for file in CATALOGUE["basque"].files:
-        mirror.files[f"/mirror/{file.path}"] = (pair / file.name).read_bytes()
+    torch.save(torch.eye(256), pair / "matrix")
+    made, files = ("options.json", "weights.hdf5", "matrix"), CATALOGUE[name].files
+    for file, own in zip(files, made, strict=False):
+        mirror.files[f"/mirror/{file.path}"] = (pair / own).read_bytes()
     places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
 
-    facts = elmo("info", "basque", "--json", **places)
-
-    assert json.loads(facts.stdout)["name"] == "basque", facts.output
-    paths = [path for path, _ in mirror.requests]
-    assert paths[0] == "/mirror/schweter.eu/cloud/eu-elmo/options.json"
-
-
-def test_a_multilingual_model_is_fetched_and_read(mirror: Mirror, tmp_path: Path) -> None:
-    """Its options file has another name than that of every other model."""
-    pair = tmp_path / "pair"
-    allennlp.write(open_model("random-small"), pair)
-    matrix = io.BytesIO()
-    torch.save(torch.eye(256), matrix)
-    options, weights, mapping = CATALOGUE["multilingual-de"].files
-    mirror.files[f"/mirror/{options.path}"] = (pair / "options.json").read_bytes()
-    mirror.files[f"/mirror/{weights.path}"] = (pair / "weights.hdf5").read_bytes()
-    mirror.files[f"/mirror/{mapping.path}"] = matrix.getvalue()
-    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
-
-    facts = elmo("info", "multilingual-de", "--json", **places)
+    facts = elmo("info", name, "--json", **places)
 
     found = json.loads(facts.stdout)
-    assert (found["name"], found["format"]) == ("multilingual-de", "allennlp"), facts.output
+    assert (found["name"], found["format"]) == (name, "allennlp"), facts.output
+    if name == "basque":
+        assert mirror.requests[0][0] == "/mirror/schweter.eu/cloud/eu-elmo/options.json"
 
 
 @pytest.fixture

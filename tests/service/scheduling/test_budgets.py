@@ -8,19 +8,13 @@ from hypothesis import strategies as st
 
 from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
 from elmo_serve.scheduling.budgets import Budget, ByteBudget
+from tests.support.clock import FakeClock
 
 FULL = (Overloaded, ClientOverShare)
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def budget_of(limit: int = 1_000, clock: Clock | None = None) -> ByteBudget:
-    return ByteBudget(limit, "answers", "ELMO_MAX_ANSWER_BYTES", clock or Clock())
+def budget_of(limit: int = 1_000, clock: FakeClock | None = None) -> ByteBudget:
+    return ByteBudget(limit, "answers", "ELMO_MAX_ANSWER_BYTES", (clock or FakeClock()).now)
 
 
 def test_a_hold_gives_back_what_it_has_left_and_no_more() -> None:
@@ -90,11 +84,11 @@ def test_what_fits_beside_all_others_is_no_matter_of_shares() -> None:
 def test_the_client_is_told_when_there_will_be_room(
     released: int, seconds: float, expected: int
 ) -> None:
-    clock = Clock()
+    clock = FakeClock()
     budget = budget_of(clock=clock)
     budget.hold("a", 1_000 - released)
     leaves = budget.hold("a", released)
-    clock.now += seconds
+    clock.advance(seconds)
     leaves.release()
 
     with pytest.raises(Overloaded) as error:
@@ -104,13 +98,13 @@ def test_the_client_is_told_when_there_will_be_room(
 
 
 def test_a_pace_of_long_ago_does_not_count() -> None:
-    clock = Clock()
+    clock = FakeClock()
     budget = budget_of(clock=clock)
     budget.hold("a", 500)
     for _ in range(1_000):
-        clock.now += 0.01
+        clock.advance(0.01)
         budget.hold("a", 400).release()
-    clock.now += 100
+    clock.advance(100)
 
     with pytest.raises(Overloaded) as error:
         budget.hold("a", 600)
@@ -121,7 +115,7 @@ def test_a_pace_of_long_ago_does_not_count() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 700), st.booleans()), max_size=60))
 def test_the_sum_is_bounded_and_empty_in_the_end(steps: list[tuple[int, int, bool]]) -> None:
     idle: list[bool] = []
-    budget = ByteBudget(1_000, "answers", "", Clock(), on_idle=lambda: idle.append(True))
+    budget = ByteBudget(1_000, "answers", "", FakeClock().now, on_idle=lambda: idle.append(True))
     alive = []
     for client, size, ends in steps:
         with contextlib.suppress(*FULL):

@@ -3,19 +3,11 @@
 import pytest
 
 from elmo_serve.scheduling.throughput import ThroughputEstimate
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import FakeClock
 
 
 def test_the_warm_up_counts_until_a_batch_was_measured() -> None:
-    estimate = ThroughputEstimate(Clock())
+    estimate = ThroughputEstimate(FakeClock().now)
     estimate.start_from(2e-3)
     estimate.start_from(0.0)  # a worker that measured nothing
     assert not estimate.is_measured
@@ -27,8 +19,8 @@ def test_the_warm_up_counts_until_a_batch_was_measured() -> None:
 
 
 def test_no_pace_is_the_best_before_a_batch_confirmed_it() -> None:
-    clock = Clock()
-    estimate = ThroughputEstimate(clock)
+    clock = FakeClock()
+    estimate = ThroughputEstimate(clock.now)
     estimate.start_from(5e-3)  # of a start that was disturbed
     assert estimate.best_seconds_per_token == 0
 
@@ -36,12 +28,12 @@ def test_no_pace_is_the_best_before_a_batch_confirmed_it() -> None:
     assert estimate.best_seconds_per_token == 0
     estimate.add(2_000, 1.0, fullness=1.0)
     assert estimate.best_seconds_per_token == pytest.approx(0.0005)
-    clock.now += 61
+    clock.advance(61)
     assert estimate.best_seconds_per_token == 0
 
 
 def test_the_best_pace_is_kept_whatever_warm_ups_and_batches_follow() -> None:
-    estimate = ThroughputEstimate(Clock())
+    estimate = ThroughputEstimate(FakeClock().now)
     estimate.start_from(2e-3)
     estimate.add(1_400, 7.0, fullness=0.7)  # a long sentence
     assert estimate.best_seconds_per_token == pytest.approx(0.002)
@@ -54,11 +46,11 @@ def test_the_best_pace_is_kept_whatever_warm_ups_and_batches_follow() -> None:
 
 
 def test_an_old_measurement_is_not_trusted() -> None:
-    clock = Clock()
-    estimate = ThroughputEstimate(clock)
+    clock = FakeClock()
+    estimate = ThroughputEstimate(clock.now)
     estimate.start_from(2e-3)
     estimate.add(1_000, 1_000.0, fullness=1.0)
-    clock.now += 61
+    clock.advance(61)
 
     assert not estimate.is_measured
     assert estimate.seconds_per_token == pytest.approx(0.002)

@@ -186,14 +186,9 @@ def test_a_body_may_come_in_chunks(client: httpx.Client) -> None:
     text = json.dumps({"sentences": SENTENCES, "layers": "top"}).encode()
     pieces = (text[start : start + 7] for start in range(0, len(text), 7))
 
-    response = client.post("/embed", content=pieces, headers={"Content-Type": JSON, "Accept": NPZ})
+    response = client.post("/embed", content=pieces, headers={"Content-Type": JSON})
 
-    for one, two in zip(
-        ENCODERS[NPZ].decode(response.content),
-        vectors(client, SENTENCES, layers="top"),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
+    assert response.raise_for_status().json()["usage"] == {"sentences": 4, "tokens": 9}
 
 
 @pytest.mark.parametrize("count", [200, 1_200])
