@@ -15,9 +15,9 @@ import httpx
 import numpy as np
 import pytest
 
-from elmo_serve.http.media_types import npz
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
+from tests.support.embeddings import decoded
 from tests.support.processes import children, is_alive
 from tests.support.servers import Running, running, spawned, until
 
@@ -53,7 +53,7 @@ def worker_of(server: Running) -> int:
 
 def check(response: httpx.Response, answers: Answers, indices: list[int]) -> None:
     assert response.status_code == 200, response.text
-    for array, index in zip(npz.decode(response.content), indices, strict=True):
+    for array, index in zip(decoded("application/x-npz", response.content), indices, strict=True):
         assert answers.difference(array, index, {}) <= 1
 
 
@@ -123,7 +123,7 @@ async def test_sigterm_under_load_answers_every_admitted_request(
     assert len(admitted) > 2
     assert {each.status_code for each in found} <= {200, 503}
     for each in admitted:
-        assert all(np.isfinite(array).all() for array in npz.decode(each.content))
+        assert all(np.isfinite(array).all() for array in decoded("application/x-npz", each.content))
     assert await asyncio.to_thread(server.process.wait, 60) == 0
     assert "drain timeout" not in server.log
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_serve.http.media_types import ENCODERS
 from tests.support.command_line import elmo
 from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
+from tests.support.embeddings import decoded
 from tests.support.servers import SMALL, spawned
 
 pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
@@ -34,7 +34,7 @@ def test_a_service_on_the_device_answers_the_published_vectors(
     assert answer.status_code == 200, answer.text
     assert devices == [DEVICE]
     with np.load(SMALL / "stateless_f64.npz") as expected:
-        for number, found in zip(numbers, ENCODERS[NPZ].decode(answer.content), strict=True):
+        for number, found in zip(numbers, decoded(NPZ, answer.content), strict=True):
             name = next(name for name in expected if name.endswith(f"_s{number}_full"))
             np.testing.assert_allclose(found, expected[name][:, 1:-1], rtol=0, atol=tolerance)
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from elmo_client import Client
-from elmo_serve.http.media_types import npz, safetensors
 from tests.support.answers import Answers
 from tests.support.checkpoints import write_pair
+from tests.support.embeddings import decoded
 from tests.support.servers import SMALL
 
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
@@ -77,7 +77,11 @@ def test_the_contract_is_that_of_the_service(address: str, tmp_path: Path) -> No
             as_json = client.post("/embed", json=body)
             assert as_json.headers["content-type"] == "application/json"
             as_npz = client.post("/embed", json=body, headers={"Accept": "application/x-npz"})
-            found = zip(as_json.json()["embeddings"], npz.decode(as_npz.content), strict=True)
+            found = zip(
+                as_json.json()["embeddings"],
+                decoded("application/x-npz", as_npz.content),
+                strict=True,
+            )
             for index, (one, array) in enumerate(found):
                 assert answers.difference(array, index, {}) < 1
                 if sentences[index]:
@@ -92,7 +96,7 @@ def test_the_contract_is_that_of_the_service(address: str, tmp_path: Path) -> No
         as_safetensors = {"Accept": "application/vnd.safetensors"}
         large = {"sentences": [["a"] * 100] * 400}
         response = client.post("/embed", json=large, headers=as_safetensors)
-        assert len(safetensors.decode(response.content)) == 400
+        assert len(decoded("application/vnd.safetensors", response.content)) == 400
         mix = {"weights": [0, 1, 2], "gamma": 1.5}
         assert client.put("/tasks/ner", json=mix).status_code in (200, 201)
         by_task, inline = (

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_model.models.opening import open_model
-from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.run import Request
+from tests.support.embeddings import decoded
 
 Array = NDArray[Any]
 
@@ -93,7 +93,7 @@ class Answers:
 
     def furthest(self, asked: Asked, media_type: str, content: bytes) -> float:
         """Return the largest difference of a response, in multiples of the tolerance."""
-        found = ENCODERS[media_type].decode(content)
+        found = decoded(media_type, content)
         if len(found) != len(asked.sentences):
             return float("inf")
         if media_type == "application/json":  # it has no float16, only the digits of its numbers

@@ -1,9 +1,12 @@
-"""Embeddings made of random arrays, to be written in a media type."""
+"""Embeddings made of random arrays, to be written in a media type, and the arrays of a body."""
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import orjson
+import safetensors.numpy
 
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.media_types.encoder import Embeddings
@@ -26,3 +29,19 @@ def embeddings(vectors: Sequence[Any], layers: tuple[int, ...] | None = (0, 1, 2
 
 def body(media_type: str, vectors: Sequence[Any]) -> bytes:
     return b"".join(ENCODERS[media_type].encode(embeddings(vectors)))
+
+
+def decoded(media_type: str, data: bytes) -> list[Any]:
+    """Return the array of each sentence."""
+    if media_type == "application/json":
+        content = orjson.loads(data)
+        found = [np.asarray(sentence, np.float32) for sentence in content["embeddings"]]
+        # Lists lose the width where there are no tokens.
+        width = content["dimension"]
+        return [a if a.size else a.reshape(*a.shape[:-1], 0, width) for a in found]
+    if media_type == "application/vnd.safetensors":
+        tensors = safetensors.numpy.load(data)
+    else:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            tensors = {name: archive[name] for name in archive.files if name.isdecimal()}
+    return [tensors[str(index)] for index in range(len(tensors))]

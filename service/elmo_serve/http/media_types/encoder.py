@@ -45,14 +45,13 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A media type. `encode` returns a response body in chunks, `decode` the arrays of a body.
+    """A media type. `encode` returns a response body in chunks.
 
     `memory_factor` is the memory that encoding takes, against the bytes of the vectors.
     """
 
     media_type: str
     encode: Callable[[Embeddings], list[Chunk]]
-    decode: Callable[[bytes], list[NDArray[Any]]]
     memory_factor: int = 1
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import numpy as np
 import orjson
 from numpy.typing import NDArray
 
@@ -74,16 +73,4 @@ def tail(embeddings: Embeddings) -> bytes:
     return b"".join((*parts, b"}"))
 
 
-def decode(data: bytes) -> list[NDArray[Any]]:
-    """Return one float32 array a sentence."""
-    body = orjson.loads(data)
-    arrays = []
-    for sentence in body["embeddings"]:
-        array = np.asarray(sentence, np.float32)
-        if not array.size:  # lists lose the width where there are no tokens
-            array = array.reshape(*array.shape[:-1], 0, body["dimension"])
-        arrays.append(array)
-    return arrays
-
-
-ENCODER = Encoder(MEDIA_TYPES["json"], encode, decode, MEMORY_FACTOR)
+ENCODER = Encoder(MEDIA_TYPES["json"], encode, MEMORY_FACTOR)

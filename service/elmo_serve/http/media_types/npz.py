@@ -42,13 +42,6 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
     return file.joined()
 
 
-def decode(data: bytes) -> list[NDArray[Any]]:
-    """Return one array a sentence."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        names = [name for name in archive.files if name.isdecimal()]
-        return [archive[str(index)] for index in range(len(names))]
-
-
 class _ChunkList(io.RawIOBase):
     """A file that keeps written buffers as they are.
 
@@ -122,4 +115,4 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return header.getvalue()
 
 
-ENCODER = Encoder(MEDIA_TYPES["npz"], encode, decode)
+ENCODER = Encoder(MEDIA_TYPES["npz"], encode)

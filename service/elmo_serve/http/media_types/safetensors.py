@@ -3,8 +3,6 @@
 from typing import Any
 
 import orjson
-import safetensors.numpy
-from numpy.typing import NDArray
 
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
 from elmo_serve.output import MEDIA_TYPES
@@ -51,10 +49,4 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
     return [len(header).to_bytes(8, "little") + header, *views]
 
 
-def decode(data: bytes) -> list[NDArray[Any]]:
-    """Return one array a sentence."""
-    tensors = safetensors.numpy.load(data)
-    return [tensors[str(index)] for index in range(len(tensors))]
-
-
-ENCODER = Encoder(MEDIA_TYPES["safetensors"], encode, decode)
+ENCODER = Encoder(MEDIA_TYPES["safetensors"], encode)

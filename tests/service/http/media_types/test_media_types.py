@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmo_serve.http.media_types import ENCODERS
-from tests.support.embeddings import arrays, body, embeddings
+from tests.support.embeddings import arrays, body, decoded, embeddings
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 
@@ -83,7 +83,7 @@ def test_no_accept_header_means_json(client: httpx.Client) -> None:
 def test_what_is_encoded_is_decoded(media_type: str, shapes: list[tuple[int, ...]]) -> None:
     vectors = arrays(*shapes)
 
-    found = ENCODERS[media_type].decode(body(media_type, vectors))
+    found = decoded(media_type, body(media_type, vectors))
 
     assert len(found) == len(vectors)
     for one, two in zip(found, vectors, strict=True):

@@ -11,6 +11,7 @@ import pytest
 
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import Answers
+from tests.support.embeddings import decoded
 from tests.support.servers import SMALL
 
 Array = npt.NDArray[Any]
@@ -48,7 +49,7 @@ def answer(client: httpx.Client, media_type: str, **body: Any) -> httpx.Response
 
 def vectors(client: httpx.Client, sentences: Any, media_type: str = NPZ, **wanted: Any) -> Any:
     response = answer(client, media_type, sentences=sentences, **wanted)
-    return ENCODERS[media_type].decode(response.content)
+    return decoded(media_type, response.content)
 
 
 def carried_by_json() -> list[tuple[int, list[str]]]:
@@ -87,8 +88,7 @@ def test_all_media_types_say_the_same_to_the_bit(
     for wanted in WANTED:
         body = {"sentences": SENTENCES, "dtype": dtype, "pooling": pooling, **wanted}
         binary = [
-            ENCODERS[media_type].decode(answer(client, media_type, **body).content)
-            for media_type in BINARY
+            decoded(media_type, answer(client, media_type, **body).content) for media_type in BINARY
         ]
         text = json.loads(answer(client, JSON, **body).content)["embeddings"]
 

@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 
 from elmo_serve.http.media_types import ENCODERS
+from tests.support.embeddings import decoded
 from tests.support.servers import Running
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
@@ -58,8 +59,7 @@ def test_text_has_the_vectors_of_its_tokens(
     response = post(client, media_type, text=TEXT, tokenizer="ptb", **wanted)
     same = post(client, media_type, sentences=TOKENS, **wanted)
 
-    decode = ENCODERS[media_type].decode
-    found, expected = decode(response.content), decode(same.content)
+    found, expected = (decoded(media_type, each.content) for each in (response, same))
     assert len(found) == len(TEXT)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -73,7 +73,7 @@ def test_few_and_many_texts_are_carried(
 ) -> None:
     response = post(client, media_type, text=text, tokenizer="ptb", layers="top", pooling="mean")
 
-    assert len(ENCODERS[media_type].decode(response.content)) == len(text)
+    assert len(decoded(media_type, response.content)) == len(text)
     tokens = [each.split() for each in text]
     offsets = [[[0, 3]] if each else [] for each in text]
     assert carried(media_type, response.content) == {"tokens": tokens, "offsets": offsets}

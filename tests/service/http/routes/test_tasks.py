@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from elmo_model import checkpoints
-from elmo_serve.http.media_types import ENCODERS, npz
+from elmo_serve.http.media_types import npz
 from elmo_serve.tasks.file import MAX_FILE_BYTES
+from tests.support.embeddings import decoded
 from tests.support.in_process import in_process
 from tests.support.servers import SMALL, until
 
@@ -29,7 +30,7 @@ def vectors(client: httpx.Client, **wanted: Any) -> list[Any]:
         headers={"Accept": npz.ENCODER.media_type},
     )
     assert response.status_code == 200, response.text
-    return ENCODERS[npz.ENCODER.media_type].decode(response.content)
+    return decoded(npz.ENCODER.media_type, response.content)
 
 
 def test_what_is_put_is_there_until_it_is_deleted(client: httpx.Client) -> None:
