@@ -10,7 +10,7 @@ from typing import Final
 from elmo_model.errors import counted, shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT
-from elmo_serve.http.helpers.process import runs
+from elmo_serve.http.helpers.pool import runs
 from elmo_serve.http.helpers.text import TextRefused, Tokenize, TokenizedTexts, split
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of

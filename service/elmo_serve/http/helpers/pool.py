@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from elmo_serve.errors import Unavailable
-from elmo_serve.http.helpers.process import Call, work
-from elmo_serve.processes.arena import Arena, Block
+from elmo_serve.errors import ServiceError, Unavailable
+from elmo_serve.processes.arena import Arena, Block, BlockName
+from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
 from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
@@ -27,8 +29,55 @@ _ATTEMPTS = 2
 An exception of a function loses none."""
 
 
-def _nothing() -> None:
-    """Prepare nothing."""
+class HelperError(Exception):
+    """A function failed in a helper process with an unexpected exception; the text is its trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The message that gives a process its next function; a `Block` among `arguments` is named."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def work(parent: Parent, prepare: Callable[[], None] | None) -> None:
+    """Run functions in a process until the server closes the channel.
+
+    A function that fails, or whose result cannot be sent, ends its call with an exception: the
+    process goes on.
+    """
+    if prepare is not None:
+        prepare()
+    parent.send(Started())
+    while True:
+        call: Call = parent.receive()
+        arguments = (
+            parent.memory(each) if isinstance(each, BlockName) else each for each in call.arguments
+        )
+        try:
+            parent.send(call.function(*arguments))
+        except BaseException as error:  # a panic of a library in Rust is no `Exception`
+            parent.send(_sendable(error))
+
+
+def _sendable(error: BaseException) -> Exception:
+    """Return an exception that the server can unpickle; it knows these, and logs all others."""
+    if isinstance(error, (ServiceError, MemoryError, OSError)):
+        return error
+    return HelperError("".join(traceback.format_exception(error)).rstrip())
+
+
+def runs(sizes: Iterable[int], most_size: int, most_items: int = sys.maxsize) -> Iterator[slice]:
+    """Cut items of these sizes into runs of about `most_size` and at most `most_items`."""
+    start, end, size = 0, 0, 0
+    for end, each in enumerate(sizes, start=1):
+        size += each
+        if size >= most_size or end - start == most_items:
+            yield slice(start, end)
+            start, size = end, 0
+    if start < end:
+        yield slice(start, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +100,7 @@ class PoolOptions:
     timeouts: Timeouts
     minimum_size: int
     is_lazy: bool = False
-    prepare: Callable[[], None] = _nothing
+    prepare: Callable[[], None] | None = None
 
 
 @dataclass(slots=True, eq=False)

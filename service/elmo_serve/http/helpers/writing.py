@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import runs
+from elmo_serve.http.helpers.pool import HelperPool, PoolOptions, runs
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.processes.arena import Bytes, Vectors, view

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
-from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.process import HelperError
+from elmo_serve.http.helpers.pool import HelperError, HelperPool, PoolOptions
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Bytes
 from elmo_serve.processes.slot import Started
