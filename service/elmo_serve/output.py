@@ -152,7 +152,6 @@ def select(
     count: int,
     *,
     pooling: Pooling = "none",
-    dtype: Dtype = "float32",
     normalize: bool = False,
 ) -> Output:
     """Return the output that a selection of layers means, for a model of `count` layers.
@@ -175,7 +174,7 @@ def select(
         output = Output(layers=numbers, stacked=not isinstance(layers, int))
         if faults := _layer_faults(numbers, count, stacked=output.stacked):
             raise SelectionError(faults)
-    return replace(output, pooling=pooling, dtype=dtype, normalize=normalize)
+    return replace(output, pooling=pooling, normalize=normalize)
 
 
 def mixture(mix: Any, layers: int) -> Output:
@@ -183,8 +182,8 @@ def mixture(mix: Any, layers: int) -> Output:
 
     Raises SelectionError for a mix that is not for a model of `layers` layers.
     """
-    if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
-        raise SelectionError(faults)
+    if (fault := weights_fault(mix.weights, layers, ("mix",))) is not None:
+        raise SelectionError([fault])
     return Output(weights=tuple(mix.weights), gamma=mix.gamma, layer_norm=mix.layer_norm)
 
 
@@ -219,22 +218,14 @@ def _layer_faults(numbers: Sequence[int], count: int, *, stacked: bool) -> list[
     return faults
 
 
-def mix_faults(
-    weights: Sequence[float], gamma: float, layers: int, at: tuple[str, ...] = ()
-) -> list[FieldError]:
-    """Return the faults of a scalar mix for a model of `layers` layers; an empty list for none.
+def weights_fault(
+    weights: Sequence[float], layers: int, at: tuple[str, ...] = ()
+) -> FieldError | None:
+    """Return the fault of a mix whose weights are not one for each of `layers`, or None.
 
     `at` is the place of the mix in the request body.
     """
-    faults = []
-    if len(weights) != layers:
-        detail = f"found {counted(len(weights), 'number')}, this model takes {layers}, one a layer"
-        faults.append(FieldError(pointer(*at, "weights"), detail))
-    for index, weight in enumerate(weights[:layers]):
-        if not abs(weight) <= MAX_FLOAT32:  # false for NaN as well
-            detail = f"weights[{index}] is {weight}; it must be finite in float32"
-            faults.append(FieldError(pointer(*at, "weights", index), detail))
-    if not abs(gamma) <= MAX_GAMMA:
-        detail = f"gamma is {gamma}; it must be from -{MAX_GAMMA} to {MAX_GAMMA}"
-        faults.append(FieldError(pointer(*at, "gamma"), detail))
-    return faults
+    if len(weights) == layers:
+        return None
+    detail = f"found {counted(len(weights), 'number')}, this model takes {layers}, one a layer"
+    return FieldError(pointer(*at, "weights"), detail)

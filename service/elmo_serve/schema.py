@@ -3,7 +3,6 @@
 The defaults stand in the descriptions alone, see `http/schemas/__init__.py`.
 """
 
-import codecs
 from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Annotated, Any, Final, TypeVar, get_args
@@ -33,13 +32,6 @@ _NAMES_SHOWN: Final = 5
 """Members that a message names of an object."""
 
 _Body = TypeVar("_Body", bound=BaseModel)
-
-
-def a_number(value: JsonValue) -> JsonValue:
-    """Return a number of a request; anything else is a fault of type `float_type`."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PydanticKnownError("float_type")
-    return value
 
 
 def a_whole_number(value: JsonValue) -> JsonValue:
@@ -99,10 +91,6 @@ def validated(model: type[_Body], body: bytes | memoryview, context: Any = None)
         MalformedBody: it is not JSON.
         InvalidRequest: it breaks the schema; `errors` points to at most 20 faults.
     """
-    if not body:
-        raise MalformedBody("The body is empty, expected JSON.")
-    if bytes(body[:3]) == codecs.BOM_UTF8:
-        raise MalformedBody("The body begins with a byte order mark, expected JSON without one.")
     try:
         return model.model_validate_json(bytes(body), context=context)
     except ValidationError as error:
@@ -191,8 +179,6 @@ def _expected(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | st
         return fault["msg"]
     if fault["type"] == "model_type" and place:
         return f"should be an object with {', '.join(_model_at(model, place).model_fields)}"
-    if fault["type"] == "float_type" and fault["input"] is None:
-        return "should be a number; JSON has no NaN, and many programs write null for it"
     return fault["msg"].removeprefix("Input ")
 
 

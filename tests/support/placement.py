@@ -9,7 +9,7 @@ of the tests.
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -195,7 +195,7 @@ def _served(runner: Runner, wanted: Sequence[Wanted]) -> tuple[list[Any], list[A
 
 OUTPUTS = (
     select("all", 3),
-    select([2, 0], 3, dtype="float16"),
+    replace(select([2, 0], 3), dtype="float16"),
     select("concat", 3, pooling="mean", normalize=True),
     Output(weights=(0.5, -1.0, 2.0), gamma=0.5, layer_norm=True),
     Output(weights=(0.5, 1.0, 2.0), pooling="max", dtype="float16"),

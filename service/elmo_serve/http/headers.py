@@ -18,10 +18,6 @@ if TYPE_CHECKING:  # JSON workers import this module and have no use for a web f
 MAX_ACCEPT_CHARACTERS: Final = 4_096
 """Of all Accept headers together: 63 KB of them take the event loop 20 ms to match."""
 
-_FIRST_VALUES: Final = "elmo_serve.headers"
-"""Key of the ASGI scope."""
-
-_MOST_DIGITS: Final = 18
 _JSON: Final = "application/json"
 _CURL: Final = "application/x-www-form-urlencoded"  # of curl -d without -H
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -46,27 +42,13 @@ def first(scope: "Scope", name: bytes) -> str | None:
 
     White space around a value is no part of it (RFC 9110, 5.5).
     """
-    value = _first_values(scope).get(name)
-    return None if value is None else _text(value)
+    return next(iter(every(scope, name)), None)
 
 
 def every(scope: "Scope", name: bytes) -> tuple[str, ...]:
     """Return the values of all headers called `name` (lower case), in their order."""
-    if name not in _first_values(scope):
-        return ()
-    return tuple(_text(value) for sent, value in scope["headers"] if sent == name)
-
-
-def _first_values(scope: "Scope") -> dict[bytes, bytes]:
-    """Return the first value of each header, by name; made once, because it is asked ten times."""
-    values: dict[bytes, bytes] | None = scope.get(_FIRST_VALUES)
-    if values is None:
-        values = scope[_FIRST_VALUES] = dict(reversed(scope["headers"]))
-    return values
-
-
-def _text(value: bytes) -> str:
-    return str(value, "latin-1").strip(" \t")
+    headers = scope["headers"]
+    return tuple(str(each, "latin-1").strip(" \t") for sent, each in headers if sent == name)
 
 
 def accept(scope: "Scope") -> tuple[str, ...]:
@@ -98,8 +80,7 @@ def preferred(accept: str, offered: Sequence[str]) -> str:
 def content_length(scope: "Scope") -> int | None:
     """Return the announced length of the body in bytes; None for a chunked body or none at all."""
     announced = first(scope, b"content-length") or ""
-    # A number of more digits is over every limit and takes long to convert; zeros do not count.
-    return int(announced.lstrip("0")[:_MOST_DIGITS] or 0) if announced.isdecimal() else None
+    return int(announced) if announced.isdecimal() else None  # h11 refuses more than 20 digits
 
 
 def timeout_seconds(scope: "Scope", most: float) -> float:

@@ -18,7 +18,7 @@ from elmo_serve.errors import (
     UnknownTask,
     pointer,
 )
-from elmo_serve.output import mix_faults
+from elmo_serve.output import weights_fault
 from elmo_serve.schema import validated
 from elmo_serve.tasks.schema import TaskBody
 
@@ -81,8 +81,8 @@ class TaskFile:
             other = "the first model" if body.model is None else f"model {shown(body.model)}"
             raise UnknownTask(f"it belongs to {other}")
         refuse_other_revision(name, body.revision, owner)
-        if faults := mix_faults(body.weights, body.gamma, owner.layers):
-            raise UnknownTask(f"its file is left out: {faults[0].detail}")
+        if (fault := weights_fault(body.weights, owner.layers)) is not None:
+            raise UnknownTask(f"its file is left out: {fault.detail}")
         return Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
 
 
@@ -108,8 +108,8 @@ def encode(task: Task, owner: TaskOwner, fit: Mapping[str, Any] | None = None) -
             f"{MAX_FILE_BYTES} are allowed: put less into fit."
         )
     try:
-        body = validated(TaskBody, data)
-        faults = mix_faults(body.weights, body.gamma, owner.layers)
+        fault = weights_fault(validated(TaskBody, data).weights, owner.layers)
+        faults = [] if fault is None else [fault]
     except InvalidRequest as error:
         faults = list(error.errors)
     except MalformedBody:  # a lone surrogate, which JSON text cannot hold

@@ -1,13 +1,11 @@
 """A task and its scalar mix as pydantic models: bodies of requests, responses and task files."""
 
 import json
-import math
 from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
@@ -17,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from elmo_model.network.task import TASK_NAME
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
-from elmo_serve.schema import ALLOWED, ModelName, a_number, optional
+from elmo_serve.schema import ALLOWED, ModelName, optional
 
 MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 
@@ -34,24 +32,9 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _in_float32(value: float) -> float:
-    """Return a number; refuse one beyond float32 in fewer digits than pydantic, which writes 39."""
-    if MAX_FLOAT32 < abs(value) < math.inf:
-        raise PydanticCustomError(ALLOWED, "must be between -3.4e38 and 3.4e38, as float32 is")
-    return value
-
-
 Fit = Annotated[dict[str, Any], AfterValidator(_as_json)]
-Number = Annotated[
-    FiniteFloat,
-    Strict(),
-    Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32),
-    BeforeValidator(_in_float32),
-    BeforeValidator(a_number),
-]
-Gamma = Annotated[
-    FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(a_number)
-]
+Number = Annotated[FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32)]
+Gamma = Annotated[FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA)]
 TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
 Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
 

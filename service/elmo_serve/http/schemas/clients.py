@@ -58,13 +58,6 @@ def _no_ids(value: JsonValue) -> JsonValue:
     return value
 
 
-def _in_any_case(*names: str) -> BeforeValidator:
-    def read(value: JsonValue) -> JsonValue:
-        return value.lower() if isinstance(value, str) and value.lower() in names else value
-
-    return BeforeValidator(read)
-
-
 _Item = Annotated[
     Annotated[Text, Tag(NAME)] | Annotated[Tokens, BeforeValidator(_no_ids), Tag(LIST)],
     one_of("a text or a list of tokens"),
@@ -104,9 +97,9 @@ class EmbeddingsRequest(BaseModel):
         "A model of the server, or a model and one of its tasks: `english@task`. Default: the "
         "first model and the mean of its layers.",
     )
-    encoding_format: (
-        Annotated[Literal["float", "base64"], _in_any_case("float", "base64")] | None
-    ) = optional("float", "`base64`: little-endian float32. Default: `float`.")
+    encoding_format: Literal["float", "base64"] | None = optional(
+        "float", "`base64`: little-endian float32. Default: `float`."
+    )
     dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
 
