@@ -151,11 +151,9 @@ class InvalidRequest(RequestError, status=422, title="The request breaks the sch
 class TryLater(ServiceError, status=503):
     """`retry_after` is in seconds; the header has it rounded up, and at least 1."""
 
-    def __init__(
-        self, detail: str, *, retry_after: float, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, detail: str, *, retry_after: float) -> None:
         self.retry_after = max(1, math.ceil(retry_after))
-        super().__init__(detail, headers={"Retry-After": str(self.retry_after), **(headers or {})})
+        super().__init__(detail, headers={"Retry-After": str(self.retry_after)})
 
 
 class ClientOverShare(TryLater, status=429, title="Over this client's share"): ...
@@ -178,14 +176,14 @@ class SentenceFailed(ServerError, title="A sentence made the model fail"):
     route with another body gives the pointer by `at`.
     """
 
-    def __init__(self, detail: str, index: int = 0, place: str | None = None) -> None:
-        place = pointer("sentences", index) if place is None else place
-        super().__init__(detail, errors=[FieldError(place, detail)])
+    def __init__(self, detail: str, index: int = 0) -> None:
+        super().__init__(detail, errors=[FieldError(pointer("sentences", index), detail)])
         self.index = index
 
     def at(self, place: str) -> Self:
         """Return this error with another pointer."""
-        return type(self)(self.detail, self.index, place)
+        self.errors = (FieldError(place, self.detail),)
+        return self
 
 
 class InternalError(ServerError, title="Internal error"):

@@ -52,27 +52,18 @@ def models(cache: str | None, as_json: bool) -> None:
 
 def _built_in(name: str) -> dict[str, Any]:
     tokenizer, language = tokenization(name)
-    return {
-        "name": name,
-        "language": language,
-        "tokenizer": tokenizer,
-        "size": None,
-        "cached": "built in",
-        "licence": _BUILT_IN_LICENCE[name],
-        "text": BUILT_IN[name],
-    }
+    licence, text = _BUILT_IN_LICENCE[name], BUILT_IN[name]
+    return _row(name, language, tokenizer, None, "built in", licence, text)
 
 
 def _published(model: Published, cache: Path) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "language": model.language,
-        "tokenizer": model.tokenizer,
-        "size": model.size,
-        "cached": _cached(model, cache / model.folder),
-        "licence": model.licence,
-        "text": model.text,
-    }
+    cached = _cached(model, cache / model.folder)
+    first = model.name, model.language, model.tokenizer, model.size
+    return _row(*first, cached, model.licence, model.text)
+
+
+def _row(*cells: Any) -> dict[str, Any]:
+    return dict(zip(_COLUMNS, cells, strict=True))
 
 
 def _cached(model: Published, folder: Path) -> str:

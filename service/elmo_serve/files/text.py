@@ -27,9 +27,6 @@ from elmo_serve.files.outputs.output_format import Check
 
 STDIN = "-"
 
-# Blank lines that a message names; the others are counted.
-_BLANKS_SHOWN = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -159,28 +156,22 @@ class Text:
     def numbered(self, lines: "_Lines | None" = None) -> Iterator[tuple[int, Sentence]]:
         """Yield the sentences as `sentences` does, or of `lines`, with their numbers from 1.
 
-        Raises FileError in the end if some were blank, with the numbers of the first ones.
+        Raises FileError in the end if some were blank, with the number of the first one.
         """
         lines = lines or _Lines(self.path, self.offset)
-        blanks = 0
-        shown: list[str] = []
-        sizes: set[int] = set()
+        blanks = first = 0
         number = self.first
         for number, sentence in enumerate(self._read(lines), self.first + 1):
             if sentence.tokens or self.keep_blank or self.form.may_be_empty:
-                sizes.add(len(sentence.tokens))
                 yield number, sentence
-                continue
-            blanks += 1
-            if blanks <= _BLANKS_SHOWN:
-                shown.append(str(number))
+            else:
+                blanks, first = blanks + 1, first or number
         if blanks:
-            numbers = f"{self.form.unit}{'s' * (blanks > 1)} {', '.join(shown)}"
-            more = f" and {blanks - len(shown)} more" if blanks > len(shown) else ""
-            hint = "`elmo embed --keep-blank-lines` makes each a sentence of no tokens"
-            if len(sizes) == 1 and self.form is INPUTS["plain"] and sizes != {1}:
-                hint = "`--input-format conll` reads columns of tokens and labels"
-            raise FileError(f"{self.name}: no tokens in {numbers}{more} of {number}; {hint}")
+            more = f" and {blanks - 1} more" if blanks > 1 else ""
+            raise FileError(
+                f"{self.name}: no tokens in {self.form.unit} {first}{more} of {number}; "
+                "`elmo embed --keep-blank-lines` keeps them, `--input-format conll` reads columns"
+            )
 
     def _read(self, lines: "_Lines") -> Iterator[Sentence]:
         """Yield the sentences of lines; turn the errors of readers into FileErrors with our name.

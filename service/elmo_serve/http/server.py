@@ -1,7 +1,6 @@
 """How the application is run, on Linux: sockets, uvicorn, signals, and the status to exit with."""
 
 import asyncio
-import errno
 import gc
 import logging
 import os
@@ -211,39 +210,28 @@ def listen(settings: Settings) -> list[socket.socket]:
     if host == _EVERY_ADDRESS and not has_both:
         _log.warning("no IPv6 here: listening on 0.0.0.0 in place of ::")
         host = _EVERY_IPV4
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise SettingsError(
-            f"ELMO_HOST={host!r} (--host) cannot be listened on: {error.strerror}"
-        ) from None
     sockets: list[socket.socket] = []
     try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, *_, address in dict.fromkeys(found):
             if sockets:  # with port 0 the first address chooses
                 port = sockets[0].getsockname()[1]
-            place = (str(address[0]), port)
             sockets.append(
                 socket.create_server(
-                    place, family=family, backlog=_BACKLOG, dualstack_ipv6=has_both
+                    (str(address[0]), port),
+                    family=family,
+                    backlog=_BACKLOG,
+                    dualstack_ipv6=has_both,
                 )
             )
     except OSError as error:
         for each in sockets:
             each.close()
-        raise SettingsError(_cannot_listen(host, port, error)) from None
+        raise SettingsError(
+            f"ELMO_HOST={host!r} (--host) and ELMO_PORT={port} (--port) cannot be listened on: "
+            f"{error.strerror}"
+        ) from None
     return sockets
-
-
-def _cannot_listen(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"ELMO_PORT={port} (--port) is taken on {host}: another server listens there; "
-            "stop it, or choose another port"
-        )
-    if error.errno == errno.EACCES:
-        return f"ELMO_PORT={port} (--port) is not allowed: this user may not listen on it"
-    return f"ELMO_HOST={host!r} (--host) cannot be listened on: {error.strerror}"
 
 
 def _address(host: str, port: int) -> str:

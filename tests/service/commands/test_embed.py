@@ -47,7 +47,7 @@ def test_blank_lines_are_listed_or_kept(tmp_path: Path) -> None:
     line = refused(source, output, "--all")
     done(source, output, "--all", "--keep-blank-lines")
 
-    assert "no tokens in lines 2, 4 of 4; `elmo embed --keep-blank-lines`" in line
+    assert "no tokens in line 2 and 1 more of 4; `elmo embed --keep-blank-lines`" in line
     with h5py.File(output) as file:
         shapes = [file[str(number)].shape for number in range(4)]
     assert shapes == [(3, 1, 32), (3, 0, 32), (3, 1, 32), (3, 0, 32)]

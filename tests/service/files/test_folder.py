@@ -212,7 +212,7 @@ def test_a_folder_is_refused_before_anything_is_computed(job: EmbedOptions, sour
     with pytest.raises(OptionError, match="in place of --all, name --top"):
         FolderRun(replace(job, output_format="elmoformanylangs-text"), unasked).run()
     (Path(job.input) / "b" / "c.txt").write_text("a\n\nb\n\n")
-    with pytest.raises(FileError, match=r"b/c\.txt: no tokens in lines 2, 4 of 4;"):
+    with pytest.raises(FileError, match=r"b/c\.txt: no tokens in line 2 and 1 more of 4;"):
         FolderRun(job, unasked).run()
     for name in FILES:
         (Path(job.input) / name).write_text("")

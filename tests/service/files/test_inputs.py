@@ -96,9 +96,8 @@ def test_a_column_of_a_file_for_taggers_is_the_tokens(tmp_path: Path) -> None:
 def test_columns_are_not_read_as_plain_text_or_as_numbers_of_words(tmp_path: Path) -> None:
     source = tmp_path / "train.txt"
     source.write_text(CONLL)
-    assert refused(source, tmp_path / "v.npz", "--top").endswith(
-        "no tokens in lines 2, 5, 7 of 8; `--input-format conll` reads columns of tokens and labels"
-    )
+    line = refused(source, tmp_path / "v.npz", "--top")
+    assert "no tokens in line 2 and 2 more of 8;" in line and "`--input-format conll`" in line
     source.write_text("1 Angela\n2 sleeps\n")
     flags = ("--top", "--input-format", "conll")
     assert "--column" in refused(source, tmp_path / "v.npz", *flags)

@@ -34,8 +34,8 @@ def test_a_survey_counts_and_hashes(tmp_path: Path) -> None:
     ("content", "form", "message"),
     [
         ("a\n\nb\n", "plain", "in: no tokens in line 2 of 3;"),
-        ("\n\n", "tab", "in: no tokens in lines 1, 2 of 2;"),
-        ("\n" * 12, "plain", "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more of 12;"),
+        ("\n\n", "tab", "in: no tokens in line 1 and 1 more of 2;"),
+        ("\n" * 12, "plain", "line 1 and 11 more of 12;"),
         ("1-2\ta\t_\n\n", "conllu", "in: no tokens in sentence 1 of 1;"),
     ],
 )
