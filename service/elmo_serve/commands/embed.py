@@ -118,8 +118,7 @@ def embed(**values: Any) -> None:
       $ elmo embed proteins.fasta vectors.h5 --model seqvec
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
-    from elmo_serve.commands.embed_run import write_vectors
-    from elmo_serve.files.checks import ONE_SELECTION, check
+    from elmo_serve.commands.embed_run import ONE_SELECTION, check, write_vectors
     from elmo_serve.files.options import EmbedOptions
 
     selected = [name for name in NAMED if values.pop(name)]

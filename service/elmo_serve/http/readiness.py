@@ -11,8 +11,7 @@ from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings, SettingsError, variable
 from elmo_serve.tasks.folder import TaskFolder
-from elmo_serve.tasks.opening import open_tasks
-from elmo_serve.tasks.thread import TaskThread
+from elmo_serve.tasks.opening import TaskThread, open_tasks
 from elmo_serve.uses import Indexes, check_indexes
 
 VERSION: Final = importlib.metadata.version("elmo-serve")

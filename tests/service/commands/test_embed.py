@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.checkpoints import load
-from elmo_serve.files.checks import is_stream
+from elmo_serve.commands.embed_run import is_stream
 from elmo_serve.files.proteins import begins_as_fasta
 from tests.support.embedding_runs import (
     COMMAND,

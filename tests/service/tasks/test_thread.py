@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.tasks.thread import TaskThread
+from elmo_serve.tasks.opening import TaskThread
 from tests.support.in_process import in_process
 
 TASK = {"weights": [0, 0, 0]}
 HANGS = """
 import asyncio, threading
 from elmo_serve.errors import Unavailable
-from elmo_serve.tasks.thread import TaskThread
+from elmo_serve.tasks.opening import TaskThread
 
 async def main():
     try:
