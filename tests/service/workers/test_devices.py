@@ -6,11 +6,11 @@ import pytest
 
 from elmo_serve.settings import SettingsError
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers import devices
+from elmo_serve.workers.specs import Hardware
 
 
 def test_there_is_a_device() -> None:
-    hardware = devices.Hardware.here()
+    hardware = Hardware.here()
 
     names = hardware.available()
 
@@ -22,7 +22,7 @@ def test_there_is_a_device() -> None:
 def test_every_gpu_that_the_driver_shows_is_used() -> None:
     # The driver has applied CUDA_VISIBLE_DEVICES already: cuda:0 is the GPU 2, cuda:1 the GPU 0.
     for visible in (None, "2,0", "GPU-2f5e,GPU-8a1c"):
-        hardware = devices.Hardware(2, visible)
+        hardware = Hardware(2, visible)
 
         assert hardware.available() == ("cuda:0", "cuda:1")
         assert [hardware.slice_of(name) for name in hardware.available()] == ["", ""]
@@ -30,14 +30,14 @@ def test_every_gpu_that_the_driver_shows_is_used() -> None:
 
 @pytest.mark.parametrize("visible", [None, "", "-1", "7", "MIG-gone"])
 def test_without_a_visible_gpu_auto_is_the_cpu(visible: str | None) -> None:
-    assert devices.Hardware(0, visible).available() == ("cpu",)
+    assert Hardware(0, visible).available() == ("cpu",)
 
 
 def test_each_mig_slice_of_the_list_is_a_device_of_its_own() -> None:
     slices = ["MIG-1c2d", "MIG-GPU-8a1c/1/0", "mig-3e4f"]
 
     # The driver shows the first one alone to a process.
-    hardware = devices.Hardware(1, ", ".join(slices))
+    hardware = Hardware(1, ", ".join(slices))
 
     assert hardware.available() == ("cuda:0", "cuda:1", "cuda:2")
     assert [hardware.slice_of(name) for name in hardware.available()] == slices
@@ -45,7 +45,7 @@ def test_each_mig_slice_of_the_list_is_a_device_of_its_own() -> None:
 
 
 def test_a_list_of_gpus_and_slices_has_the_devices_that_the_driver_shows() -> None:
-    hardware = devices.Hardware(1, "GPU-2f5e,MIG-1c2d")
+    hardware = Hardware(1, "GPU-2f5e,MIG-1c2d")
 
     assert hardware.available() == ("cuda:0",)
     assert hardware.slice_of("cuda:0") == ""
@@ -54,19 +54,19 @@ def test_a_list_of_gpus_and_slices_has_the_devices_that_the_driver_shows() -> No
 @pytest.mark.parametrize(
     ("hardware", "cause"),
     [
-        (devices.Hardware(1), "cuda:1: no such device; there is cpu, cuda:0"),
+        (Hardware(1), "cuda:1: no such device; there is cpu, cuda:0"),
         (
-            devices.Hardware(1, "3"),
+            Hardware(1, "3"),
             "cuda:1: no such device, and CUDA_VISIBLE_DEVICES is '3'; there is cpu, cuda:0",
         ),
         (
-            devices.Hardware(0, None, is_cpu_build=True),
+            Hardware(0, None, is_cpu_build=True),
             "cuda:1: this torch is built without CUDA; there is cpu",
         ),
     ],
 )
 def test_a_device_that_is_not_here_is_named_with_those_that_are(
-    hardware: devices.Hardware, cause: str
+    hardware: Hardware, cause: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
         hardware.check(("cpu", "cuda:1"), "ELMO_DEVICES='CPU,cuda:1'")
