@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -53,6 +54,9 @@ class Metrics:
         # They would double the text, and no rule uses them.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._counter = partial(Counter, registry=self.registry)
+        self._gauge = partial(Gauge, registry=self.registry)
+        self._histogram = partial(Histogram, registry=self.registry)
         self._watched: list[tuple[Gauge, Callable[[], float]]] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
         self.model = Info(
@@ -81,89 +85,89 @@ class Metrics:
 
     def _declare_http(self) -> None:
         self.http_requests = self._counter(
-            "elmo_http_requests_total", "HTTP requests answered.", "method", "route", "status"
+            "elmo_http_requests_total", "HTTP requests answered.", ["method", "route", "status"]
         )
         self.http_request_duration = self._histogram(
             "elmo_http_request_duration_seconds",
             "Time from the first byte of a request to the last byte of its answer.",
-            _SECONDS,
-            "route",
+            ["route"],
+            buckets=_SECONDS,
         )
         self.token_warnings = self._counter(
             "elmo_token_warnings_total",
             "Tokens that are longer than the model reads, or have white space inside.",
         )
-        self.sentences = self._counter("elmo_sentences_total", "Sentences answered.", "model")
-        self.tokens = self._counter("elmo_tokens_total", "Tokens answered.", "model")
+        self.sentences = self._counter("elmo_sentences_total", "Sentences answered.", ["model"])
+        self.tokens = self._counter("elmo_tokens_total", "Tokens answered.", ["model"])
 
     def _declare_batches(self) -> None:
         self.queue_wait = self._histogram(
             "elmo_queue_wait_seconds",
             "Time that a request waited for its first batch.",
-            _SECONDS,
-            "model",
+            ["model"],
+            buckets=_SECONDS,
         )
         self.batch_sentences = self._histogram(
-            "elmo_batch_sentences", "Sentences in a batch.", _SENTENCES, "model"
+            "elmo_batch_sentences", "Sentences in a batch.", ["model"], buckets=_SENTENCES
         )
         self.batch_tokens = self._histogram(
-            "elmo_batch_tokens", "Tokens in a batch, boundaries included.", _TOKENS, "model"
+            "elmo_batch_tokens",
+            "Tokens in a batch, boundaries included.",
+            ["model"],
+            buckets=_TOKENS,
         )
         self.batch_padding = self._histogram(
             "elmo_batch_padding_ratio",
             "Share of a batch's padded size that is padding.",
-            _RATIOS,
-            "model",
+            ["model"],
+            buckets=_RATIOS,
         )
         self.batch_duration = self._histogram(
             "elmo_batch_duration_seconds",
             "Time that a worker took for a batch.",
-            _SECONDS,
-            "model",
-            "device",
+            ["model", "device"],
+            buckets=_SECONDS,
         )
         self.token_cache_hits = self._counter(
-            "elmo_token_cache_hits_total", "Distinct words found in the cache.", "model"
+            "elmo_token_cache_hits_total", "Distinct words found in the cache.", ["model"]
         )
         self.token_cache_misses = self._counter(
             "elmo_token_cache_misses_total",
             "Distinct words that went through the char CNN.",
-            "model",
+            ["model"],
         )
 
     def _declare_failures(self) -> None:
         self.failures = self._counter(
-            "elmo_failures_total", "Things that went wrong inside.", "reason"
+            "elmo_failures_total", "Things that went wrong inside.", ["reason"]
         )
         for reason in _FAILURES:
             self.failures.labels(reason)
         self.cancelled_sentences = self._counter(
             "elmo_cancelled_sentences_total",
             "Sentences whose client left or ran out of time, by where they were then.",
-            "model",
-            "stage",
+            ["model", "stage"],
         )
 
     def _declare_workers(self) -> None:
         self.worker_up = self._gauge(
-            "elmo_worker_up", "Workers that can answer.", "model", "device"
+            "elmo_worker_up", "Workers that can answer.", ["model", "device"]
         )
         self.batch_budget = self._gauge(
             "elmo_batch_budget_tokens",
             "Largest batch in padded tokens: less than the setting after memory ran out.",
-            "model",
-            "device",
+            ["model", "device"],
         )
         self.worker_restarts = self._counter(
-            "elmo_worker_restarts_total", "Workers replaced.", "model", "device"
+            "elmo_worker_restarts_total", "Workers replaced.", ["model", "device"]
         )
 
     def _declare_watched(self) -> None:
         self.queue_sentences = self._gauge(
-            "elmo_queue_sentences", "Sentences that wait for a worker.", "model"
+            "elmo_queue_sentences", "Sentences that wait for a worker.", ["model"]
         )
         self.queue_tokens = self._gauge(
-            "elmo_queue_tokens", "Their tokens, boundaries included.", "model"
+            "elmo_queue_tokens", "Their tokens, boundaries included.", ["model"]
         )
         self.answer_bytes = self._gauge(
             "elmo_answer_bytes", "Bytes of answers admitted and not yet sent."
@@ -175,17 +179,6 @@ class Metrics:
             "elmo_shared_memory_bytes",
             "Bytes of shared memory: large bodies, results and pages kept for reuse.",
         )
-
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(name, meaning, labels, registry=self.registry)
-
-    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        return Gauge(name, meaning, labels, registry=self.registry)
-
-    def _histogram(
-        self, name: str, meaning: str, buckets: Sequence[float], *labels: str
-    ) -> Histogram:
-        return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
 
 
 class ModelMetrics:

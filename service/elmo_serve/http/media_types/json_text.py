@@ -56,21 +56,19 @@ def embedding_objects(texts: Iterable[bytes], first: int) -> Iterator[bytes]:
 def tail(embeddings: Embeddings) -> bytes:
     """Return the body after the last sentence."""
     usage = {"sentences": len(embeddings.sentences), "tokens": embeddings.tokens}
-    parts = [b'],"usage":', orjson.dumps(usage)]
+    return b'],"usage":%b%b}' % (orjson.dumps(usage), b"".join(text_members(embeddings)))
+
+
+def text_members(embeddings: Embeddings) -> Iterator[bytes]:
+    """Yield a comma and a member for each fact that only some responses have."""
     if embeddings.tokenizer is not None:
-        parts += [
-            b',"tokenizer":',
-            orjson.dumps(embeddings.tokenizer),
-            b',"tokens":',
-            json_array(embeddings.sentences),
-            b',"offsets":',
-            json_array(embeddings.offsets),
-        ]
+        yield b',"tokenizer":' + orjson.dumps(embeddings.tokenizer)
+        yield b',"tokens":' + json_array(embeddings.sentences)
+        yield b',"offsets":' + json_array(embeddings.offsets)
     if embeddings.warnings:
-        parts += [b',"warnings":', orjson.dumps(embeddings.warnings)]
+        yield b',"warnings":' + orjson.dumps(embeddings.warnings)
     if embeddings.unknown_share is not None:
-        parts += [b',"unknown_share":', orjson.dumps(embeddings.unknown_share)]
-    return b"".join((*parts, b"}"))
+        yield b',"unknown_share":' + orjson.dumps(embeddings.unknown_share)
 
 
 ENCODER = Encoder(MEDIA_TYPES["json"], encode, MEMORY_FACTOR)

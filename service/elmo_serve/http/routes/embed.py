@@ -5,7 +5,6 @@ import time
 from dataclasses import replace
 from typing import Any, Final
 
-import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -13,10 +12,9 @@ from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.calls.tokenize import listed_warnings
 from elmo_serve.http.error_responses import BODY_ERRORS, EMBED_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
-from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder, json_array
+from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
 from elmo_serve.http.routes.common import WARNINGS, PlainRoute, content, json_request
 from elmo_serve.http.schemas.embed import (
     EmbedRequest,
@@ -160,18 +158,8 @@ async def tokenize_texts(request: Request) -> Response:
     """Return the tokens that POST /embed makes of the same `text`, without their vectors."""
     async with EmbeddingCall(request) as call:
         body = await call.body(TokenizeRequest)
-        asked = body.request
-        model = call.server.models.get(asked.model)
-        found = await call.tokenize(model, body, asked.tokenizer)
-        parts = [
-            b'{"tokenizer":',
-            orjson.dumps(asked.tokenizer or model.info.tokenizer),
-            b',"tokens":',
-            json_array(found.sentences),
-            b',"offsets":',
-            json_array(found.offsets),
-        ]
-        if found.warnings.count:
-            parts += [b',"warnings":', orjson.dumps(listed_warnings(body, found.warnings))]
-        call.reserve(sum(map(len, parts)))
-        return call.response([*parts, b"}"], found)
+        model = call.server.models.get(body.request.model)
+        found = await call.tokenize(model, body, body.request.tokenizer)
+        content = b"".join(json_text.text_members(described(model, body, found)))
+        call.reserve(len(content))
+        return call.response([b"{" + content[1:] + b"}"], found)
