@@ -79,11 +79,6 @@ class BulkQueue:
     timeout_seconds: float
     in_thread: Callable[..., Awaitable[None]] = asyncio.to_thread
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of all layers of one token: (L + 1, 2P) in float32."""
-        return self.info.layers * self.info.dimension * ITEM_SIZES["float32"]
-
     async def run(
         self,
         pieces: Iterable[Piece],

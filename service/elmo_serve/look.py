@@ -23,11 +23,9 @@ from elmo_serve.output import select
 
 _BAR = 10  # characters of a cosine of 1
 
-
 Tokens = list[str]
 Place = tuple[int, int | None]
 """The number of a sentence, and that of a token in it; None for the mean over its tokens."""
-
 
 Pairs = Sequence[tuple[Place, Place]]
 
@@ -103,29 +101,19 @@ def look(source: Source, texts: Sequence[str], word: str | None, *, centred: boo
     there are fewer than two places.
     """
     sentences = source.tokens(texts)
-    if not any(sentences):
-        raise LookError("no sentence has tokens: nothing to compare")
     places: list[Place] = [(number, None) for number, each in enumerate(sentences) if each]
     if word is not None:
-        places = _places(sentences, word)
+        places = [
+            (number, place)
+            for number, sentence in enumerate(sentences)
+            for place, token in enumerate(sentence)
+            if token.casefold() == word.casefold()
+        ]
     if len(places) < 2:
-        what = "sentence has tokens" if word is None else f'use of "{word}" is there'
-        raise LookError(f"only one {what}: nothing to compare it with")
+        what = "sentences with tokens" if word is None else f'uses of "{word}"'
+        raise LookError(f"found {len(places)} {what}, expected two or more to compare")
     found = source.cosines(sentences, list(combinations(places, 2)))
     return Uses(word, sentences, places, found, centred)
-
-
-def _places(sentences: Sequence[Tokens], word: str) -> list[Place]:
-    found: list[Place] = [
-        (number, place)
-        for number, sentence in enumerate(sentences)
-        for place, token in enumerate(sentence)
-        if token.casefold() == word.casefold()
-    ]
-    if not found:
-        tokens = ", ".join(dict.fromkeys(token for sentence in sentences for token in sentence))
-        raise LookError(f'no token is "{word}"; there are {tokens}')
-    return found
 
 
 def _marked(sentence: Tokens, token: int | None) -> str:

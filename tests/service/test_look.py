@@ -66,11 +66,10 @@ def test_without_a_word_the_sentences_are_compared() -> None:
 @pytest.mark.parametrize(
     ("texts", "word", "message"),
     [
-        (["a b"], "c", 'no token is "c"; there are a, b'),
-        (["a b"], "a", 'only one use of "a" is there: nothing to compare'),
-        (["a b", ""], None, "only one sentence has tokens"),
-        (["", ""], None, "no sentence has tokens: nothing to compare"),
-        (["", ""], "a", "no sentence has tokens: nothing to compare"),
+        (["a b"], "c", '0 uses of "c"'),
+        (["a b"], "a", '1 uses of "a"'),
+        (["a b", ""], None, "1 sentences with tokens"),
+        (["", ""], "a", "0 uses"),
     ],
 )
 def test_nothing_to_compare_is_named(texts: list[str], word: str | None, message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, tee
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -77,23 +77,10 @@ class Source:
         """Continue from such a state."""
 
 
-class Network(Protocol):
-    """A network that computes each sentence from zero state, such as `InProcess`."""
-
-    @property
-    def info(self) -> ModelInfo: ...
-
-    @property
-    def batch_tokens(self) -> int: ...
-
-    def embed(self, sentences: Sequence[Tokens], output: Output) -> list[Vectors]:
-        """Map sentences, at least one, to an array each."""
-
-
 class LengthSorted(Source):
     """Computes sentences of similar length together, within a window."""
 
-    def __init__(self, network: Network, output: Output) -> None:
+    def __init__(self, network: InProcess, output: Output) -> None:
         super().__init__(network.info, output)
         self._network = network
 

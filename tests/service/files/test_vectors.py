@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import h5py
 import numpy as np
 import pytest
 
 from elmo_serve.files.vectors import LengthSorted, Tokens, Vectors
+from elmo_serve.models.opening import InProcess
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support import golden
@@ -35,7 +37,8 @@ def test_windows_keep_the_order_of_the_file() -> None:
     sentences = [[str(number)] * (1 + number % 4) for number in range(200)]
     counted: list[int] = []
 
-    groups = list(LengthSorted(network, Output(layers=(0,))).groups(sentences, counted.append))
+    source = LengthSorted(cast("InProcess", network), Output(layers=(0,)))
+    groups = list(source.groups(sentences, counted.append))
 
     arrays = [array for group in groups for array in group]
     assert [(array[0, 0], len(array)) for array in arrays] == [
@@ -92,7 +95,11 @@ def test_a_batch_of_long_sentences_has_as_many_rows_as_memory_allows(
     network = Wide()
     pooled = Output(layers=(0,), pooling="mean")
 
-    list(LengthSorted(network, pooled).groups([["x"] * tokens] * 400, lambda _: None))
+    list(
+        LengthSorted(cast("InProcess", network), pooled).groups(
+            [["x"] * tokens] * 400, lambda _: None
+        )
+    )
 
     largest = max(map(len, network.batches))
     assert largest >= rows
