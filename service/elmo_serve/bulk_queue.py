@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import orjson
+
+from elmo_model.text.batches import by_length
 from elmo_serve.errors import (
     ClientOverShare,
     DeadlineExceeded,
@@ -18,6 +22,9 @@ from elmo_serve.output import ITEM_SIZES, Output
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
+
+Text = Sequence[Sequence[str]]
+Write = Callable[[Sequence[int], Embedded], None]
 
 _AHEAD = 2
 """Pieces of one work that are queued at once: a worker finds the next one when it is done. More of
@@ -49,22 +56,8 @@ class WorkFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Sentences that are queued together.
-
-    `numbers` are theirs in the whole work, `sentences` the JSON texts of their lists of tokens,
-    `lengths` the numbers of these. `output` is the vectors to compute.
-    """
-
-    numbers: Sequence[int]
-    sentences: Sequence[bytes]
-    lengths: Sequence[int]
-    output: Output
-
-
-@dataclass(frozen=True, slots=True)
 class BulkQueue:
-    """Where and how pieces of bulk work are queued.
+    """Where and how pieces of bulk work, sentences of a text, are queued.
 
     `model` is the name of the model, `info` its description, `client` the name that the quota of
     the work is counted under. A piece has at most `piece_tokens` tokens, boundaries included, or
@@ -80,30 +73,27 @@ class BulkQueue:
     in_thread: Callable[..., Awaitable[None]] = asyncio.to_thread
 
     async def run(
-        self,
-        pieces: Iterable[Piece],
-        write: Callable[[Piece, Embedded], None],
-        on_tokens: Callable[[int], None],
+        self, text: Text, output: Output, write: Write, on_tokens: Callable[[int], None]
     ) -> None:
-        """Compute all pieces and pass the vectors of each to `write`, in a thread.
+        """Compute all sentences of a text and pass the vectors of each piece to `write`.
 
-        Each piece is a bulk request of its own, so that interactive requests wait for one batch of
-        it at most. A refused piece is queued again. The bytes of a piece count as an answer until
-        they are written. `on_tokens` is called with the tokens of each piece.
+        It is called in a thread, with the numbers of the sentences in the text. Each piece is a
+        bulk request of its own, so that interactive requests wait for one batch of it at most. A
+        refused piece is queued again. The bytes of a piece count as an answer until they are
+        written. `on_tokens` is called with the tokens of each piece.
 
         Raises:
             WorkFailedError: a piece is too large, or is never answered; or no worker has been ready
                 for some minutes, or may recover.
-            SentenceFailed: the model fails on a sentence, whose number in the whole work is
-                `index`.
+            SentenceFailed: the model fails on a sentence, whose number in the text is `index`.
             Any error of `write`.
         """
-        waiting = iter(pieces)
+        pieces = by_length(range(len(text)), text, self.piece_tokens)
 
         async def work() -> None:
-            for piece in waiting:
-                await self._compute(piece, write)
-                on_tokens(sum(piece.lengths))
+            for numbers in pieces:
+                await self._compute(numbers, text, output, write)
+                on_tokens(sum(len(text[number]) for number in numbers))
 
         tasks = [asyncio.ensure_future(work()) for _ in range(_AHEAD)]
         try:
@@ -113,15 +103,18 @@ class BulkQueue:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _compute(self, piece: Piece, write: Callable[[Piece, Embedded], None]) -> None:
+    async def _compute(
+        self, numbers: Sequence[int], text: Text, output: Output, write: Write
+    ) -> None:
         """Compute a piece, again where it is refused, and write it."""
+        sentences = [text[number] for number in numbers]
         failures = 0
         while True:
             await self._ready()
             try:
-                return await self._attempt(piece, write)
+                return await self._attempt(sentences, output, partial(write, numbers))
             except SentenceFailed as error:
-                raise SentenceFailed(error.detail, piece.numbers[error.index]) from error
+                raise SentenceFailed(error.detail, numbers[error.index]) from error
             except TooLarge as error:
                 raise WorkFailedError(error.detail) from error
             except (Overloaded, ClientOverShare) as error:  # the queue is full: everybody waits
@@ -144,22 +137,23 @@ class BulkQueue:
             await asyncio.sleep(_READY_SECONDS)
             waited += _READY_SECONDS
 
-    async def _attempt(self, piece: Piece, write: Callable[[Piece, Embedded], None]) -> None:
-        size = sum(piece.output.size(tokens, self.info.dimension) for tokens in piece.lengths)
+    async def _attempt(
+        self, sentences: Text, output: Output, write: Callable[[Embedded], None]
+    ) -> None:
+        size = sum(output.size(len(each), self.info.dimension) for each in sentences)
         held = self.engine.answers.hold(self.client, size)
         try:
-            embedded = await self._embed(piece)
-            await self.in_thread(write, piece, embedded)
+            await self.in_thread(write, await self._embed(sentences, output))
         finally:
             held.release()
 
-    async def _embed(self, piece: Piece) -> Embedded:
+    async def _embed(self, sentences: Text, output: Output) -> Embedded:
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 return await self.engine.embed(
-                    piece.sentences,
-                    piece.lengths,
-                    [piece.output] * len(piece.sentences),
+                    [orjson.dumps(sentence) for sentence in sentences],
+                    [len(sentence) for sentence in sentences],
+                    [output] * len(sentences),
                     self.timeout_seconds,
                     self.client,
                     self.model,

@@ -17,10 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from elmo_model.files import atomic as atomic_files
-from elmo_model.text.batches import by_length
 from elmo_model.uses.files import FILE, IndexWriter, open_index, temporary_folder
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import (
@@ -29,7 +26,7 @@ from elmo_model.uses.text import (
     built_in_digest,
     built_in_sentences,
 )
-from elmo_serve.bulk_queue import BulkQueue, Piece
+from elmo_serve.bulk_queue import BulkQueue
 from elmo_serve.errors import Unavailable
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
@@ -234,23 +231,14 @@ async def _embed(
     writer: IndexWriter,
     on_tokens: Callable[[int], None],
 ) -> None:
-    """Compute the layers of all sentences, in pieces of similar length, and write them."""
+    """Compute the layers of all sentences, and write them."""
     output = Output(layers=tuple(range(queue.info.layers)), stacked=True)
-    pieces = (
-        Piece(
-            numbers,
-            [orjson.dumps(text[number]) for number in numbers],
-            [len(text[number]) for number in numbers],
-            output,
-        )
-        for numbers in by_length(range(len(text)), text, queue.piece_tokens)
-    )
 
-    def write(piece: Piece, embedded: Embedded) -> None:
-        for number, vectors in zip(piece.numbers, embedded.vectors, strict=True):
+    def write(numbers: Sequence[int], embedded: Embedded) -> None:
+        for number, vectors in zip(numbers, embedded.vectors, strict=True):
             writer.write(number, vectors.numpy())
 
-    await queue.run(pieces, write, on_tokens)
+    await queue.run(text, output, write, on_tokens)
 
 
 def _keep(folder: Path, target: Path) -> None:

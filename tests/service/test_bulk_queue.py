@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 
 from elmo_serve.bulk_queue import (
     BulkQueue,
-    Piece,
     WorkFailedError,
     bulk_queue,
     piece_tokens_of,
@@ -37,20 +36,18 @@ async def at_once(write: Callable[..., None], *arguments: Any) -> None:
 
 async def answer(queue: BulkQueue, sentences: list[list[str]]) -> None:
     """Compute a piece, and check that it is answered once and held while it is written."""
-    lengths = list(map(len, sentences))
-    texts = [orjson.dumps(sentence) for sentence in sentences]
-    piece = Piece(range(7, 7 + len(sentences)), texts, lengths, ALL)
-    written: list[Piece] = []
+    written: list[Sequence[int]] = []
     done: list[int] = []
 
-    def write(piece: Piece, embedded: Embedded) -> None:
-        check(embedded, sentences, ALL)
-        size = sum(ALL.size(tokens, INFO.dimension) for tokens in lengths)
+    def write(numbers: Sequence[int], embedded: Embedded) -> None:
+        check(embedded, [sentences[number] for number in numbers], ALL)
+        size = sum(ALL.size(len(sentence), INFO.dimension) for sentence in sentences)
         assert queue.engine.answers.used == size
-        written.append(piece)
+        written.append(numbers)
 
-    await replace(queue, in_thread=at_once).run([piece], write, done.append)
-    assert (written, done) == ([piece], [sum(lengths)])
+    await replace(queue, in_thread=at_once).run(sentences, ALL, write, done.append)
+    assert [sorted(numbers) for numbers in written] == [[*range(len(sentences))]]
+    assert done == [sum(map(len, sentences))]
     assert not queue.engine.answers.used
 
 
@@ -81,8 +78,9 @@ async def test_a_piece_waits_for_room_in_the_queue() -> None:
 async def test_a_piece_that_is_never_answered_fails(word: str, error: type[Exception]) -> None:
     async with bench() as b:
         queue = BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0)
-        with pytest.raises(error):
+        with pytest.raises(error) as failed:
             await answer(queue, [["a"], [word]])
+        assert getattr(failed.value, "index", 1) == 1
 
 
 @in_virtual_time
@@ -164,19 +162,9 @@ def test_a_piece_leaves_room_for_others() -> None:
 
 
 def work_of(b: Bench, done: Callable[[int], None]) -> asyncio.Future[None]:
-    """Start bulk work of five pieces of 48 tokens that are dropped."""
-    sentences = same_length("bulk", 60)
-    pieces = [
-        Piece(
-            range(first, first + 12),
-            [orjson.dumps(each) for each in sentences[first : first + 12]],
-            [len(each) for each in sentences[first : first + 12]],
-            ALL,
-        )
-        for first in range(0, 60, 12)
-    ]
+    """Start bulk work of ten pieces of 48 tokens that are dropped."""
     queue = BulkQueue(b.engine, MODEL, INFO, "work", 48, 60.0, at_once)
-    return asyncio.ensure_future(queue.run(pieces, lambda *_: None, done))
+    return asyncio.ensure_future(queue.run(same_length("bulk", 60), ALL, lambda *_: None, done))
 
 
 @in_virtual_time
