@@ -129,11 +129,8 @@ class Rules:
         whole = header.replace(">", "").strip()
         fields = whole.split(self.split_char)
         if self.field >= len(fields):
-            raise FileError(
-                f"has {counted(len(fields), 'field')} between {self.split_char!r}, so --id "
-                f"{self.field} does not exist; --id 0 takes the first field, --id -1 the whole "
-                "header"
-            )
+            found = f"{counted(len(fields), 'field')} between {self.split_char!r}"
+            raise FileError(f"has {found}, no --id {self.field}; --id -1 takes the whole header")
         return whole if self.field < 0 else fields[self.field]
 
     def _letters(self, sequence: str) -> str:
@@ -145,12 +142,8 @@ class Rules:
             foreign = {each for each in foreign if not (each.isascii() and each.isalpha())}
         if foreign and (self.letters_only or self.unknown == "refuse"):
             allowed = "".join(sorted(RESIDUES)) if self.unknown == "refuse" else "a to z, A to Z"
-            hint = "--unknown x reads others as X"
-            if letters.endswith("*"):
-                hint = r"a stop codon is no residue, `sed 's/\*$//'` deletes it"
-            raise FileError(
-                f"holds {', '.join(map(repr, sorted(foreign)))}, expected {allowed}; {hint}"
-            )
+            names = ", ".join(map(repr, sorted(foreign)))
+            raise FileError(f"holds {names}, expected {allowed}; --unknown x reads others as X")
         return letters
 
 

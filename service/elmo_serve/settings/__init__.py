@@ -253,15 +253,15 @@ class Settings(BaseModel):
         """Bytes of request bodies over 32 KiB that may be in memory at once."""
         return _BODIES * self.max_body_bytes
 
-    def every_api_key(self) -> tuple[str, ...]:
-        """Return all API keys in plain text, also those of the file. No key: none is required."""
-        keys = [*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ())]
-        return tuple(dict.fromkeys(key.get_secret_value() for key in keys))
-
     def api_key_names(self) -> dict[str, str]:
-        """Return the name of each key: that of the file, else its number in all keys."""
-        names = self.api_keys_file.names if self.api_keys_file else {}
-        keys = self.every_api_key()
+        """Return all API keys in plain text, and the name of each: that of the file, or its number.
+
+        No key: none is required.
+        """
+        file = self.api_keys_file
+        secrets = (*self.api_keys, *(file.keys if file else ()))
+        keys = dict.fromkeys(key.get_secret_value() for key in secrets)
+        names = file.names if file else {}
         return {key: names.get(key, str(number)) for number, key in enumerate(keys, start=1)}
 
     @field_validator("precision")

@@ -59,8 +59,8 @@ def test_a_header_without_the_field_names_the_record_and_what_is_allowed(tmp_pat
         records(text)
 
     assert str(error.value) == (
-        "in.fasta: record 2, 'lonely', has 1 field between '|', so --id 1 does not exist; --id 0 "
-        "takes the first field, --id -1 the whole header"
+        "in.fasta: record 2, 'lonely', has 1 field between '|', no --id 1; --id -1 takes the whole "
+        "header"
     )
 
 

@@ -40,9 +40,9 @@ def test_keys_of_a_file_are_added_to_the_others(tmp_path: Path) -> None:
 
     settings = from_strings({"api_keys": "second,zero", "api_keys_file": str(file)})
 
-    assert settings.every_api_key() == ("second", "zero", "first", "last#one")
+    assert tuple(settings.api_key_names()) == ("second", "zero", "first", "last#one")
     assert not {"first", "second", "zero"} & set(re.findall(r"\w+", repr(settings)))
 
 
 def test_without_keys_none_is_asked_for() -> None:
-    assert from_strings({}).every_api_key() == ()
+    assert from_strings({}).api_key_names() == {}
