@@ -1,27 +1,28 @@
-"""From the body of a request to its vectors: the steps that every route that embeds shares."""
+"""From the body of a request to its response: the steps that every route that embeds shares."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-import orjson
 from fastapi import Request
-from starlette.types import Receive, Scope
+from numpy.typing import NDArray
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
-from elmo_serve.http.calls.answer import ChunkedResponse
 from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse, parse_elsewhere
 from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
 from elmo_serve.http.helpers import writing
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
-from elmo_serve.output import Wanted, interned
+from elmo_serve.output import Output, Wanted, interned
+from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.tracing import Trace
@@ -29,27 +30,18 @@ from elmo_serve.tracing import Trace
 P = ParamSpec("P")
 T = TypeVar("T")
 
+JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
+
+_ONE_VECTOR: Final = Output()
+
+_PIECE_BYTES = 1 << 20
+"""Bytes that are sent at once: small chunks are joined, because a call of `send` costs more than
+the copy, and large ones are cut, so that other requests run between two writes."""
+
 _NOT_PARSED: Final = "The body was not parsed within {:g} s."
 _NOT_SPLIT: Final = "The texts were not split into tokens within {:g} s."
 _NOT_COMPUTED: Final = "The vectors were not computed within {:g} s."
 _NOT_WRITTEN: Final = "The vectors were computed within {:g} s, but the response was not written."
-
-VECTORS_FACTOR: Final = 1
-"""Memory of a small response that is computed from the vectors, against these."""
-
-
-async def received(request: Request, max_bytes: int) -> bytes:
-    """Return a small body of another kind.
-
-    Raises:
-        DeadlineExceeded, Unavailable: as the block of `EmbeddingCall`.
-        ServiceError, DisconnectError: see `Body.receive`.
-    """
-    server: Server = request.app.state.server
-    async with server.deadlines.begin(server.settings.request_timeout_seconds):
-        with Body(request.scope, server.bodies, max_bytes) as body:
-            await body.receive(request.receive)
-            return body.take()
 
 
 class EmbeddingCall:
@@ -194,17 +186,9 @@ class EmbeddingCall:
         if self._trace is not None:
             self._trace.end_stage(name)
 
-    def json_response(
-        self, members: dict[str, Any], body: Parsed[RequestT], texts: TokenizedTexts
-    ) -> ChunkedResponse:
-        """Return a response of some members of JSON, and `warnings` where there are any."""
-        if texts.warnings.count:
-            members["warnings"] = listed_warnings(body, texts.warnings)
-        return self.response([orjson.dumps(members)], texts)
-
     def response(
         self, chunks: list[Chunk], texts: TokenizedTexts, *more: tuple[bytes, bytes]
-    ) -> ChunkedResponse:
+    ) -> "ChunkedResponse":
         """Return a response, JSON unless `more` headers say otherwise.
 
         Its bytes are given back when the last one is sent.
@@ -224,3 +208,88 @@ def _outputs(
     counts = Counter(lengths).items()
     size = sum(output.size(length, dimension) * count for length, count in counts)
     return [interned(output)] * len(lengths), size
+
+
+def described(
+    model: ServedModel,
+    body: Parsed[Any],
+    texts: TokenizedTexts,
+    output: Output = _ONE_VECTOR,
+    *,
+    arrays: Sequence[NDArray[Any]] = (),
+    unknown: int = 0,
+) -> Embeddings:
+    """Return everything that a response says of its sentences, and of their `output`.
+
+    `unknown` is the number of tokens without a word vector, where word vectors are appended.
+    """
+    info, tokens = model.info, sum(texts.lengths)
+    is_text = body.member == "text"
+    return Embeddings(
+        model=model.name,
+        revision=info.revision,
+        dimension=output.width(info.dimension),
+        layers=output.layers,
+        tokens=tokens,
+        arrays=arrays,
+        sentences=texts.sentences,
+        shape=output.shape(-1, info.dimension),
+        dtype=output.dtype,
+        offsets=texts.offsets,
+        tokenizer=body.request.tokenizer or info.tokenizer if is_text else None,
+        warnings=listed_warnings(body, texts.warnings),
+        unknown_share=round(unknown / (tokens or 1), 6) if output.appended else None,
+    )
+
+
+class ChunkedResponse(Response):
+    """A response in chunks; its bytes are given back when the last one is sent.
+
+    `warnings` is the number of odd tokens, for a header.
+    """
+
+    def __init__(
+        self,
+        chunks: list[Chunk],
+        warnings: int,
+        headers: Sequence[tuple[bytes, bytes]],
+        hold: Hold,
+    ) -> None:
+        # Not Response's own constructor, which would join and copy a body.
+        self.background = None
+        self.raw_headers = list(headers or JSON_HEADERS)
+        if warnings:
+            self.raw_headers.append((b"x-warnings", str(warnings).encode()))
+        self._chunks = chunks
+        self._hold = hold
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send_chunks(send, self.raw_headers, self._chunks)
+        finally:
+            self._hold.release()
+
+
+async def send_chunks(
+    send: Send, headers: Sequence[tuple[bytes, bytes]], chunks: list[Chunk]
+) -> None:
+    """Send a response with status 200, these headers, a Content-Length and these chunks.
+
+    `chunks` is emptied on the way, so that the memory of each chunk is free once it is sent.
+    """
+    size = sum(map(len, chunks))
+    length = (b"content-length", str(size).encode())
+    await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
+    remaining = deque(chunks)
+    chunks.clear()
+    piece = bytearray()
+    while remaining:
+        chunk = memoryview(remaining.popleft())
+        while len(piece) + len(chunk) > _PIECE_BYTES:
+            room = _PIECE_BYTES - len(piece)
+            body = b"".join((piece, chunk[:room]))
+            piece, chunk = bytearray(), chunk[room:]
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await asyncio.sleep(0)  # a fast client must not keep the event loop to itself
+        piece += chunk
+    await send({"type": "http.response.body", "body": bytes(piece)})

@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
 from elmo_serve.http import headers, media_types
-from elmo_serve.http.calls.answer import described
-from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.call import EmbeddingCall, described
 from elmo_serve.http.error_responses import BODY_ERRORS, EMBED_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, NotAcceptable, pointer
 from elmo_serve.http import headers, media_types
-from elmo_serve.http.calls.answer import described
-from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.call import EmbeddingCall, described
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import check_token
 from elmo_serve.http.error_responses import EMBED_ERRORS, documented

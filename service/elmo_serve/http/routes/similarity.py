@@ -1,7 +1,7 @@
 """POST /similarity: cosines of pairs by layer. POST /neighbours: uses near a token."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -12,9 +12,11 @@ from starlette.responses import Response
 from elmo_model.inference.centre import cosines
 from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask
-from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
-from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
+from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.parse import Parsed
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
 from elmo_serve.http.error_responses import EMBED_ERRORS, documented
+from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.routes.common import PlainRoute, json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
@@ -23,6 +25,9 @@ from elmo_serve.output import select
 from elmo_serve.scheduling.engine import Embedded
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
+
+_VECTORS_FACTOR: Final = 1
+"""Memory of a small response that is computed from the vectors, against these."""
 
 
 @router.post(
@@ -48,7 +53,7 @@ async def similarity(request: Request) -> Response:
             check_token(token, length, f"{body.pointer(index)}/token")
         is_whole = all(token is None for token in body.tokens)
         output = select("all", layers, pooling="mean" if is_whole else "none")
-        embedded = await call.embed(model, body, texts, output, VECTORS_FACTOR)
+        embedded = await call.embed(model, body, texts, output, _VECTORS_FACTOR)
         centre = model.centre.layers if asked.centred else None
         found = await call.in_thread(
             _cosines, embedded, body.tokens, centre, (layers, model.info.dimension)
@@ -58,7 +63,7 @@ async def similarity(request: Request) -> Response:
             "cosine": found,
             "usage": {"sentences": len(texts.lengths), "tokens": sum(texts.lengths)},
         }
-        return call.json_response(members, body, texts)
+        return _response(call, members, body, texts)
 
 
 def _cosines(
@@ -111,7 +116,7 @@ async def neighbours(request: Request) -> Response:
         check_each_has_tokens(body, texts)
         check_token(wanted.token, texts.lengths[0], "/token")
         output = select("all", model.info.layers)
-        embedded = await call.embed(model, body, texts, output, VECTORS_FACTOR)
+        embedded = await call.embed(model, body, texts, output, _VECTORS_FACTOR)
         tokens: list[str] = orjson.loads(texts.sentences[0])
         layers = embedded.vectors[0].numpy()[:, wanted.token]
         found = await call.in_thread(_search, index, layers, weights, wanted, tokens)
@@ -128,7 +133,7 @@ async def neighbours(request: Request) -> Response:
             },
             "usage": {"sentences": 1, "tokens": len(tokens)},
         }
-        return call.json_response(members, body, texts)
+        return _response(call, members, body, texts)
 
 
 def _search(
@@ -156,3 +161,12 @@ def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]
     raw = np.asarray(output.weights, np.float64)
     shares = np.exp(raw - raw.max())
     return tuple((shares / shares.sum()).tolist())
+
+
+def _response(
+    call: EmbeddingCall, members: dict[str, Any], body: Parsed[Any], texts: TokenizedTexts
+) -> Response:
+    """Return a response of some members of JSON, and `warnings` where there are any."""
+    if texts.warnings.count:
+        members["warnings"] = listed_warnings(body, texts.warnings)
+    return call.response([orjson.dumps(members)], texts)

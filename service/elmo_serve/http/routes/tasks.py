@@ -19,7 +19,7 @@ from elmo_serve.errors import (
     pointer,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls.call import received
+from elmo_serve.http.calls.body import Body
 from elmo_serve.http.error_responses import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.routes.common import Model, TheServer
 from elmo_serve.schema import validated
@@ -81,7 +81,7 @@ async def put_task(
     headers.media_type(request.scope)
     # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
     # million unknown fields would stop the event loop for seconds.
-    body = validated(TaskBody, await received(request, MAX_FILE_BYTES))
+    body = validated(TaskBody, await _received(request, server))
     check_name(name)
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}: leave `name` out"
@@ -121,3 +121,16 @@ def check_name(name: str) -> None:
 
 def _answer(task: Task, owner: TaskOwner) -> TaskResponse:
     return TaskResponse(**members(task, owner))
+
+
+async def _received(request: Request, server: TheServer) -> bytes:
+    """Return the body of a task, which is small.
+
+    Raises:
+        DeadlineExceeded, Unavailable: as the block of `EmbeddingCall`.
+        ServiceError, DisconnectError: see `Body.receive`.
+    """
+    async with server.deadlines.begin(server.settings.request_timeout_seconds):
+        with Body(request.scope, server.bodies, MAX_FILE_BYTES) as body:
+            await body.receive(request.receive)
+            return body.take()
