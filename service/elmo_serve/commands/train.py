@@ -38,7 +38,6 @@ def _checked_shape(_context: click.Context, _option: click.Parameter, value: str
     return value
 
 
-_SOFTMAX = click.Choice(("sampled", "full"))
 _NAMES = ("modern", "reference")
 _folder = click.Path(path_type=Path, file_okay=False)
 _held_out = PlainText(path_type=Path, exists=True, dir_okay=False)

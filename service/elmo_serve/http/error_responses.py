@@ -74,6 +74,7 @@ _OPENAI_CODES: Final[dict[type[ServiceError], str]] = {
 }
 
 _SHORTAGES: Final = {errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
+"""Errors that say that memory or file descriptors are used up."""
 
 _log = logging.getLogger(__name__)
 
@@ -119,18 +120,11 @@ def translated(error: Exception, request: Request) -> ServiceError:
         return InvalidRequest.of(*error.faults)
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
-    if is_shortage(error):
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
         _log.error("a request failed, out of memory or file descriptors: %s", error)
         return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
     _log.error("unexpected error", exc_info=error)
     return InternalError()
-
-
-def is_shortage(error: object) -> bool:
-    """Tell whether an error says that memory or file descriptors are used up."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno in _SHORTAGES
-    )
 
 
 def response(error: ServiceError, scope: Scope) -> Response:

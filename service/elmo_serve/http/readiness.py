@@ -24,7 +24,6 @@ class Readiness:
 
     Attributes:
         opened: set once each model has been loaded or has failed.
-        failed: set when the server can never become ready.
         reason: why it cannot; the text may have paths. None as long as it can.
     """
 
@@ -37,7 +36,6 @@ class Readiness:
         metrics: Metrics,
     ) -> None:
         self.opened = asyncio.Event()
-        self.failed = asyncio.Event()
         self.reason: str | None = None
         self._settings = settings
         self._models = models
@@ -62,7 +60,7 @@ class Readiness:
         return "; ".join(found) if len(reasons) > 1 else next(iter(reasons.values()))
 
     async def open(self) -> None:
-        """Wait until each model is loaded or has failed; set `failed` when all have failed."""
+        """Wait until each model is loaded or has failed; give a `reason` when all have failed."""
         models = self._models
         try:
             tasks = asyncio.create_task(self._open_tasks())
@@ -81,7 +79,6 @@ class Readiness:
             self.reason = f"{type(error).__name__} at the start"
         if self.reason is not None:
             _log.critical("cannot serve: %s", self.reason)
-            self.failed.set()
         self.opened.set()
 
     def close(self) -> None:

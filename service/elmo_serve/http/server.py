@@ -124,7 +124,6 @@ class _UvicornServer(uvicorn.Server):
         if not (self._server.settings.is_local or self._server.keys):
             _log.warning("no API key is set: every client of this address can use the server")
         self._run(self._announce())
-        self._run(self._stop_when_failed())
         # A full collection over the modules alone would hold the event loop for some 20 ms.
         gc.collect()
         gc.freeze()
@@ -164,10 +163,11 @@ class _UvicornServer(uvicorn.Server):
         self.should_exit = True
 
     async def _announce(self) -> None:
-        """Say what is served, and where, once each model has been loaded or has failed."""
+        """Say what is served, and where, once each model is loaded or has failed; stop for none."""
         server = self._server
         await server.readiness.opened.wait()
         if server.readiness.reason is not None:
+            self.should_exit = True
             return
         for model in server.models:
             if model.fault is None:
@@ -176,10 +176,6 @@ class _UvicornServer(uvicorn.Server):
                 _log.info(text, model.name, server.address, extra=fields)
         needs_key = bool(server.keys)
         logs.show(first_steps(server.address, needs_key=needs_key))
-
-    async def _stop_when_failed(self) -> None:
-        await self._server.readiness.failed.wait()
-        self.should_exit = True
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
