@@ -6,7 +6,6 @@ Neither page loads anything from other hosts.
 import base64
 import hashlib
 import importlib.resources
-import os
 from pathlib import Path
 from typing import Final
 
@@ -55,22 +54,7 @@ _HEADERS: Final = {
 }
 
 
-class _PageFiles(StaticFiles):
-    def file_response(
-        self,
-        full_path: str | os.PathLike[str],
-        stat_result: os.stat_result,
-        scope: Scope,
-        status_code: int = 200,
-    ) -> Response:
-        response = super().file_response(full_path, stat_result, scope, status_code)
-        response.headers.update(_HEADERS)
-        # Weak, because the bytes of both codings have the same one.
-        response.headers["ETag"] = "W/" + response.headers["ETag"]
-        return response
-
-
-_FILES: Final = _PageFiles(directory=FOLDER, check_dir=False)
+_FILES: Final = StaticFiles(directory=FOLDER, check_dir=False)
 _DOCS_FILES: Final = StaticFiles(directory=_DOCS, check_dir=False)
 
 
@@ -90,7 +74,7 @@ async def root(request: Request) -> ASGIApp:
     accept = ",".join(headers.every(request.scope, b"accept"))
     # Where HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
     if _HTML in accept.lower() and headers.preferred(accept, (_HTML, _JSON)) == _HTML:
-        response = await _FILES.get_response(INDEX, request.scope)
+        response = await _file(INDEX, request.scope)
         response.headers["Vary"] = "Accept"
         return GZipMiddleware(response)
     body = RootResponse(
@@ -108,7 +92,7 @@ async def root(request: Request) -> ASGIApp:
 @router.get("/page/{name}", response_model=None, include_in_schema=False)
 async def part(request: Request) -> ASGIApp:
     """Return a script, a style or the icon of the page at `/`; 304 where it is known."""
-    return GZipMiddleware(await _FILES.get_response(request.path_params["name"], request.scope))
+    return GZipMiddleware(await _file(request.path_params["name"], request.scope))
 
 
 @router.get("/docs", response_model=None, include_in_schema=False)
@@ -132,3 +116,11 @@ async def docs(request: Request) -> Response:
 async def docs_part(request: Request) -> Response:
     """Return the script, the style or the icon of Swagger UI."""
     return await _DOCS_FILES.get_response(request.path_params["name"], request.scope)
+
+
+async def _file(name: str, scope: Scope) -> Response:
+    response = await _FILES.get_response(name, scope)
+    response.headers.update(_HEADERS)
+    # Weak, because the bytes of both codings have the same one.
+    response.headers["ETag"] = "W/" + response.headers["ETag"]
+    return response
