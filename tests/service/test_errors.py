@@ -29,7 +29,7 @@ def make(cls: type[ServiceError]) -> ServiceError:
     if cls is SentenceFailed:
         return SentenceFailed("bad", 3).at("/text/3")
     if issubclass(cls, TryLater):
-        return cls("wait", retry_after=2.5, headers={"X-A": "b"})
+        return cls("wait", retry_after=2.5)
     return cls("bad", errors=[FieldError("/a", "b")], headers={"X-A": "b"})
 
 

@@ -11,6 +11,7 @@ from pydantic import (
     FilePath,
     SecretStr,
     ValidationInfo,
+    WrapValidator,
     field_validator,
 )
 
@@ -30,6 +31,7 @@ from elmo_serve.settings.values import (
     precisions,
     read_keys,
     spec_of,
+    within_the_system,
 )
 
 PREFIX = "ELMO_"
@@ -46,7 +48,11 @@ smaller one refuses large bodies sooner."""
 _DAY: Final = 86_400  # seconds
 _OPTIONS: Final = {"devices": "--device"}  # as the other commands call it
 
-_File = Annotated[FilePath | None, Field(json_schema_extra={"allowed": "the path of a file"})]
+_File = Annotated[
+    FilePath | None,
+    WrapValidator(within_the_system),
+    Field(json_schema_extra={"allowed": "the path of a file"}),
+]
 _Folder = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a folder"})]
 _Seconds = Annotated[float, Field(gt=0, le=_DAY, allow_inf_nan=False)]
 

@@ -5,6 +5,7 @@ The functions raise ValueError for a text that is not allowed.
 
 import ipaddress
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -120,6 +121,14 @@ def parse_origins(value: Any) -> tuple[str, ...]:
     if origins != ["*"] and not all(map(_ORIGIN.fullmatch, origins)):
         raise ValueError("not a list of origins: scheme, host and port")
     return tuple(dict.fromkeys(origins))
+
+
+def within_the_system(path: Any, check: Callable[[Any], Any]) -> Any:
+    """Check a path; one that the system refuses, such as a name of 300 letters, is a ValueError."""
+    try:
+        return check(path)
+    except OSError as error:
+        raise ValueError(error.strerror) from error
 
 
 def listed(value: Any) -> list[str]:

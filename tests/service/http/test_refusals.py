@@ -214,7 +214,7 @@ BODIES: dict[str, list[Row]] = {
         ({"weights": [1, 2]}, 422, "/weights", "3"),
         ({"weights": [1, 2, "3"]}, 422, "/weights/2", "number"),
         ({"weights": [1, 2, 1e39]}, 422, "/weights/2", "less than"),
-        ({**WEIGHTS, "gamma": None}, 422, "/gamma", "NaN"),
+        ({**WEIGHTS, "gamma": None}, 422, "/gamma", "number"),
         ({**WEIGHTS, "gamma": 1e9}, 422, "/gamma", "1000"),
         ({**WEIGHTS, "gamma": LONG}, 422, "/gamma", "number"),
         ({**WEIGHTS, "scale": 1}, 422, "/scale", "description"),
