@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from benchmarks import machine
 from elmo_model.files.runtime import keep_freed_memory
@@ -92,7 +93,7 @@ def main() -> int:
         # once before: programs that are made at first use are not the file's
         first = Path(folder, "first")
         enlarge(options.text, max(1, options.tokens // 50), first)
-        form, source = OUTPUTS["allennlp"], LengthSorted(network, wanted)
+        form, source = OUTPUTS["allennlp"], LengthSorted(cast(InProcess, network), wanted)
         if not options.cold:
             EmbedRun(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
             network.seconds = 0.0
