@@ -10,7 +10,6 @@ import click
 
 from elmo_model.models.catalogue import (
     BUILT_IN,
-    canonical,
     published_model,
     published_models,
     tokenization,
@@ -81,10 +80,10 @@ def _text(value: Any) -> str:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name")
 @cache_option
 @click.option("--mirror", help="Address to fetch from.", envvar="ELMO_MIRROR", show_envvar=True)
-def download(name: str | None, cache: str | None, mirror: str | None) -> None:
+def download(name: str, cache: str | None, mirror: str | None) -> None:
     """Fetch a published model.
 
     Prints the path of the model NAME, which may be written in any case; `elmo models` lists the
@@ -96,13 +95,9 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
       $ elmo download original --cache models --mirror https://mirror.example/elmo
     """
 
-    if name is None:
-        fail("NAME is missing; `elmo models` lists the models", code=2)
-    if canonical(name) in BUILT_IN:
-        fail(f"{name!r} comes with the program: there is nothing to fetch", code=2)
     model = published_model(name)
     if model is None:
-        fail(f"{name!r} is no published model; `elmo models` lists them", code=2)
+        fail(f"{name!r} is none of the published models, which `elmo models` lists", code=2)
     with download_progress() as on_progress:
         path = fetch(model, cache_of_environment(cache=cache, mirror=mirror), on_progress)
     click.echo(path)

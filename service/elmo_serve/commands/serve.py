@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Final
 
 import click
 
 from elmo_model.files.runtime import let_threads_sleep
 from elmo_serve.commands.options import is_given
-from elmo_serve.commands.terminal import fail
-
-_NEGATIVE: Final = re.compile(r"^(--[a-z-]+=)?(?=-[0-9.])")
 
 
 class _SettingsCommand(click.Command):
@@ -23,15 +18,8 @@ class _SettingsCommand(click.Command):
 
         return [*serve_settings.options(), *super().get_params(ctx)]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. A negative number is a value, and is refused by its option's name.
 
-        click takes it for an option: it gets a space in front, as the value may be left out.
-        """
-        return super().parse_args(ctx, [_NEGATIVE.sub(r"\1 ", each) for each in args])
-
-
-@click.command(cls=_SettingsCommand, context_settings={"allow_extra_args": True})
+@click.command(cls=_SettingsCommand)
 @click.pass_context
 def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.
@@ -48,8 +36,6 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     from elmo_serve.commands import serve_settings
     from elmo_serve.http.server import serve as run
 
-    if ctx.args:
-        fail(f"{ctx.args[0]} is no option; a model is named by --model", code=2)
     let_threads_sleep(os.environ)
     settings, hardware = serve_settings.checked(values, [*filter(is_given, values)])
     ctx.exit(run(settings, hardware, os.environ))

@@ -65,7 +65,7 @@ def _both(name: str) -> str:
     return str(modern) if modern == reference else f"{modern}; with reference {other}"
 
 
-@click.command(context_settings={"show_default": True, "allow_extra_args": True})
+@click.command(context_settings={"show_default": True})
 @click.argument("run", type=_folder)
 @click.option(
     "--text",
@@ -207,11 +207,6 @@ def train(ctx: click.Context, /, **values: object) -> None:
     Examples:
       $ elmo train runs/tiny --text 'corpus/*.txt' --heldout heldout.txt --shape tiny
     """
-    if ctx.args:
-        raise click.UsageError(
-            f"Got unexpected extra argument ({ctx.args[0]}); several files are one quoted pattern, "
-            f"--text '*.txt', or --text before each of them"
-        )
     if values["steps"] or values["tokens"]:
         refuse_given("has no effect with --steps and --tokens: leave it out", "epochs")
     if values["vocabulary"] is not None:

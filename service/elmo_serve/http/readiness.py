@@ -67,9 +67,6 @@ class Readiness:
             await asyncio.gather(tasks, *(self._open(model, tasks) for model in models))
             if all(model.fault is None for model in models):
                 check_indexes(self._indexes, {model.name: model.info.revision for model in models})
-            if self._settings.index:
-                for model in models:
-                    self._announce(model)
             if all(model.fault is not None for model in models):
                 self.reason = "; ".join(f"{each.name}: {each.fault}" for each in models)
         except SettingsError as error:
@@ -100,8 +97,7 @@ class Readiness:
         await served.open(tasks)
         if served.fault is None:
             served.tasks.add(served.owner)
-            if not self._settings.index:  # whose models are known once all are loaded
-                self._announce(served)
+            self._announce(served)
         elif len(self._models) > 1:
             _log.error("model %s is not served: %s", served.name, served.fault)
             self._late.add(asyncio.create_task(self._open_late(served, tasks)))
@@ -112,8 +108,6 @@ class Readiness:
         await self._open(served, tasks)
 
     def _announce(self, served: ServedModel) -> None:
-        if served.fault is not None:
-            return
         model = served.info
         self._metrics.model.labels(served.name).info(
             {

@@ -186,7 +186,7 @@ OTHERS = [
     ("score a.txt --model random-small --device gpu", 2, "gpu"),
     ("score dot.txt --tokenizer moses", 1, "line 2"),
     (f"score a.txt {SERVER} --device cpu", 2, "--device"),
-    ("serve english", 2, "--model"),
+    ("serve english", 2, "english"),
     ("serve --port 8000 small", 2, "--model"),
     ("serve --precision fp16", 2, "bfloat16"),
     ("serve --precision float32,english=fp16", 2, "bfloat16"),
