@@ -25,7 +25,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.
 
     Each option is also an environment variable; an option wins over its variable. An empty variable
-    counts as unset; an option without a value is refused, but --offline, which alone means true.
+    counts as unset, an empty option is refused. --offline alone means true.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -33,15 +33,14 @@ def options() -> Sequence[click.Option]:
     found = []
     for name, field in Settings.model_fields.items():
         usual = default(name)
-        is_flag = field.annotation is bool
+        is_flag = field.annotation is bool  # whose value may be left out
+        flag: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if is_flag else {}
         found.append(
             click.Option(
                 [name, option(name)],
                 envvar=variable(name),
                 show_envvar=True,
-                is_flag=False,
-                # The text of an option whose value is left out, also before another option.
-                flag_value="true" if is_flag else "",
+                **flag,
                 metavar="[VALUE]" if is_flag else "VALUE",
                 help=f"{field.description} Allowed: {allowed(name)}."
                 + (f" Default: {usual}." if usual is not None else ""),
@@ -55,7 +54,7 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
 
     `given` are the fields whose option is on the command line. Models are fetched, word vectors are
     the folder of a map. Raises SettingsError for values, files, folders and devices that do not
-    fit, and for an option without a value.
+    fit, and for an option with an empty one.
     """
     _warn_of_misspelt_variables()
     called = {name: option(name) if name in given else variable(name) for name in values}

@@ -187,7 +187,7 @@ OTHERS = [
     ("score dot.txt --tokenizer moses", 1, "line 2"),
     (f"score a.txt {SERVER} --device cpu", 2, "--device"),
     ("serve english", 2, "english"),
-    ("serve --port 8000 small", 2, "--model"),
+    ("serve --port 8000 small", 2, "small"),
     ("serve --precision fp16", 2, "bfloat16"),
     ("serve --precision float32,english=fp16", 2, "bfloat16"),
     ("ELMO_DEVICES=cpu,CUDA:63 serve", 2, "CUDA:63"),
