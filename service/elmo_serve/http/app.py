@@ -170,7 +170,7 @@ def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> l
             RequestContext, metrics=server.request_metrics, routes=routes, tracer=server.tracer
         ),
         *_cross_origin(settings.cors_origins),
-        Middleware(RequestChecks, checks=checks, max_bytes=settings.max_body_bytes),
+        Middleware(RequestChecks, checks=checks),
     ]
 
 

@@ -1,7 +1,6 @@
 """The body of a request, received within the budget of its client, and the end of its time."""
 
 import asyncio
-import math
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -36,12 +35,14 @@ class Body:
 
     A body over `SMALL_BODY_BYTES` counts with the bytes that have come, until the block is left.
     The pieces stay apart, on the heap: a body that never ends holds no file descriptor.
-    `max_bytes` is a limit of this body alone.
+    It has at most `max_bytes`; `hint` names the limit.
     """
 
-    def __init__(self, scope: "Scope", budget: ByteBudget, max_bytes: float = math.inf) -> None:
+    def __init__(
+        self, scope: "Scope", budget: ByteBudget, max_bytes: int, hint: str = "ELMO_MAX_BODY_BYTES"
+    ) -> None:
         self.size = 0
-        self._max_bytes = max_bytes
+        self._max_bytes, self._hint = max_bytes, hint
         self._pieces: list[bytes] = []
         self._hold = budget.hold(headers.client(scope))
         self._announced = headers.content_length(scope) or 0
@@ -96,7 +97,8 @@ class Body:
     def _check_size(self, size: int) -> None:
         if size > self._max_bytes:
             raise TooLarge(
-                f"The body has {size} bytes or more and at most {self._max_bytes} are allowed here."
+                f"The body has {size} bytes or more and at most {self._max_bytes} are allowed "
+                f"({self._hint})."
             )
 
 

@@ -60,7 +60,7 @@ class EmbeddingCall:
         self._receive: Receive = request.receive
         most = self.server.settings.request_timeout_seconds
         self._deadline = self.server.deadlines.begin(headers.timeout_seconds(self.scope, most))
-        self._body = Body(self.scope, self.server.bodies)
+        self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
         self._answer = self.server.engine.answers.hold(headers.client(self.scope))
         self._is_answered = False
         self._trace: Trace | None = self.scope["state"].get("trace")

@@ -17,7 +17,6 @@ from elmo_serve.errors import (
     MalformedRequest,
     Overloaded,
     RequestError,
-    TooLarge,
     Unavailable,
     UnknownRoute,
 )
@@ -47,31 +46,26 @@ Check = Callable[[Scope], None]
 
 
 class RequestChecks:
-    """Runs the checks of the head in their order, bounds the body, and answers every error.
+    """Runs the checks of the head in their order, and answers every error.
 
-    The first check that raises answers the request. A body of more than `max_bytes`, by its
-    announced length or by the bytes that come, raises TooLarge out of `receive`. Exceptions of the
-    application become responses as well. Notes the bytes that came for the access log.
+    The first check that raises answers the request. Exceptions of the application become responses
+    as well. Notes the bytes of the body that came for the access log.
     """
 
-    def __init__(self, app: ASGIApp, checks: Sequence[Check], max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, checks: Sequence[Check]) -> None:
         self._app = app
         self._checks = checks
-        self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = headers.content_length(scope) or 0
         size, has_started = 0, False
 
         async def receive_some() -> Message:
             nonlocal size
-            self._check_size(announced)
             message = await receive()
             size += len(message.get("body", b""))
-            self._check_size(size)
             return message
 
         async def send_and_note(message: Message) -> None:
@@ -92,13 +86,6 @@ class RequestChecks:
             await response(known, scope)(scope, receive, send_and_note)
         finally:
             scope["state"]["log_fields"]["request_bytes"] = size
-
-    def _check_size(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise TooLarge(
-                f"The body has {size} bytes or more and at most {self._max_bytes} are allowed "
-                "(ELMO_MAX_BODY_BYTES)."
-            )
 
 
 def check_head(scope: Scope) -> None:

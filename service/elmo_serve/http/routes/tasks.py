@@ -131,6 +131,7 @@ async def _received(request: Request, server: TheServer) -> bytes:
         ServiceError, DisconnectError: see `Body.receive`.
     """
     async with server.deadlines.begin(server.settings.request_timeout_seconds):
-        with Body(request.scope, server.bodies, MAX_FILE_BYTES) as body:
+        most = min(MAX_FILE_BYTES, server.settings.max_body_bytes)
+        with Body(request.scope, server.bodies, most, "of a task") as body:
             await body.receive(request.receive)
             return body.take()

@@ -35,7 +35,7 @@ async def never() -> Message:
 async def test_a_body_in_pieces_is_whole() -> None:
     budget = budget_of()
 
-    with Body(http_scope(), budget) as body:
+    with Body(http_scope(), budget, MOST) as body:
         await body.receive(pieces(b"a" * LARGE, b"", b"bc"))
         assert body.size == LARGE + 2
         memory = np.zeros(LARGE + 2, np.uint8)
@@ -57,7 +57,7 @@ async def test_what_is_announced_counts_when_it_has_come() -> None:
             await gate.wait()
         return {"type": "http.request", "body": b"a" * LARGE, "more_body": not budget.used}
 
-    with Body(http_scope(content_length=str(MOST)), budget) as body:
+    with Body(http_scope(content_length=str(MOST)), budget, MOST) as body:
         receiving = asyncio.create_task(body.receive(slow))
         await asyncio.sleep(0)
         assert budget.used == LARGE

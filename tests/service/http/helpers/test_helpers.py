@@ -109,7 +109,7 @@ async def _received(content: bytes) -> Body:
     async def whole() -> Message:
         return {"type": "http.request", "body": content}
 
-    body = Body(http_scope(), ByteBudget(1 << 30, "request bodies", "", time.monotonic))
+    body = Body(http_scope(), ByteBudget(1 << 30, "request bodies", "", time.monotonic), 1 << 30)
     await body.receive(whole)
     return body
 
