@@ -166,7 +166,9 @@ class _Handler(logging.Handler):
             if (dropped := self.dropped) > self._told and self._lines.empty():
                 message = f"{dropped - self._told} log lines were dropped: nobody read the log"
                 self._told = dropped
-                self.failed += not _write(self.descriptor, self.format(_record(message)))
+                fields = {"msg": message, "name": __name__, "levelname": "WARNING"}
+                record = logging.makeLogRecord(fields)
+                self.failed += not _write(self.descriptor, self.format(record))
             self._lines.task_done()
         self._lines.task_done()  # else a second `close` would wait in vain
 
@@ -190,11 +192,6 @@ def _handler() -> _Handler | None:
     """Return the handler of `configure`."""
     handlers = logging.getLogger().handlers
     return next((each for each in handlers if isinstance(each, _Handler)), None)
-
-
-def _record(message: str) -> logging.LogRecord:
-    """Return a warning of this module."""
-    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, None, None)
 
 
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}

@@ -83,22 +83,18 @@ class KeyRing:
         """
         if is_open(scope["method"], scope["path"]):
             return
-        name = self._name(scope)
+        header = headers.first(scope, b"authorization")
+        scheme, _, bearer = (header or "").partition(" ")
+        sent = [headers.first(scope, b"x-api-key"), bearer if scheme.lower() == "bearer" else None]
+        names = [self._names.get(_digest(key.strip())) for key in sent if key is not None]
+        name = next(filter(None, names), None)
         if name is None:
-            sent = (headers.first(scope, each) for each in (b"authorization", b"x-api-key"))
-            found = "none" if all(each is None for each in sent) else "another"
+            found = "none" if header is None and not names else "another"
             raise Unauthorized(
                 f"Found {found}, expected an API key of the server: `Authorization: Bearer KEY`."
             )
         scope["state"]["client"] = f"key {name}"
         scope["state"]["log_fields"]["key"] = name
-
-    def _name(self, scope: Scope) -> str | None:
-        """Return the name of the key that was sent, as a bearer or in `X-API-Key`; None if none."""
-        scheme, _, bearer = (headers.first(scope, b"authorization") or "").partition(" ")
-        sent = [headers.first(scope, b"x-api-key"), bearer if scheme.lower() == "bearer" else None]
-        names = (self._names.get(_digest(key.strip())) for key in sent if key is not None)
-        return next((name for name in names if name is not None), None)
 
     def _watch(self) -> None:
         while not self._is_closed.wait(_LOOK_SECONDS):
