@@ -143,7 +143,10 @@ class Rules:
         if foreign and (self.letters_only or self.unknown == "refuse"):
             allowed = "".join(sorted(RESIDUES)) if self.unknown == "refuse" else "a to z, A to Z"
             names = ", ".join(map(repr, sorted(foreign)))
-            raise FileError(f"holds {names}, expected {allowed}; --unknown x reads others as X")
+            hint = "--unknown x reads others as X"
+            if letters.endswith("*"):
+                hint = r"a stop codon is no residue, `sed 's/\*$//'` deletes it"
+            raise FileError(f"holds {names}, expected {allowed}; {hint}")
         return letters
 
 

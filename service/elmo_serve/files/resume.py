@@ -182,16 +182,12 @@ def folder_of_parts(
     removes the parts of another run, and no other file.
 
     Raises:
-        FileError: the folder holds files of somebody else, another process writes to it, or a part
-            would lie where the manifest lies; or it belongs to another run and is not discarded.
+        FileError: the folder holds files of somebody else, another process writes to it, or it
+            belongs to another run and is not discarded.
+        OSError: it cannot be made.
     """
     path = folder / MANIFEST
-    if any(Path(file).parts[:1] == (MANIFEST,) for file in parts):
-        raise FileError(f"the corpus has a file or folder {MANIFEST}, the name of the manifest")
-    with suppress(FileExistsError):
-        folder.mkdir(parents=True)
-    if not folder.is_dir():
-        raise FileError(f"{folder} is a file, expected a folder of parts; move it")
+    folder.mkdir(parents=True, exist_ok=True)
     if not path.exists() and any(folder.iterdir()):
         raise FileError(f"{folder} is not empty and has no {MANIFEST}; name another folder")
     entry = {"version": _VERSION, "run": dict(run), "parts": dict(parts), "ending": ending}

@@ -71,7 +71,6 @@ class EmbedRun:
         on Ctrl-C.
         """
         started = time.monotonic()
-        self.form.require()
         if output.is_dir():
             raise FileError(f"{output} is a folder that exists; name another, or remove it")
         if output.exists() and not force:
@@ -101,7 +100,6 @@ class EmbedRun:
         Raises FileError for an invalid input and for a format that needs a file.
         """
         started = time.monotonic()
-        self.form.require()
         found = self._pass_on(stream)
         stream.flush()
         return Report(found.sentences, found.tokens, 0, time.monotonic() - started)
@@ -222,7 +220,6 @@ class FolderRun:
         """
         started = time.monotonic()
         options, form = self.options, self.options.form
-        form.require()
         form.check(self.source.output)
         assert options.part_size is not None, "OUTPUT is a folder"
         parts = list(options.corpus.parts(options.part_size))

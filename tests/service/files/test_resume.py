@@ -150,17 +150,6 @@ def test_a_manifest_that_a_killed_process_has_not_finished_is_written_anew(
     assert manifest.read_bytes() == whole
 
 
-@pytest.mark.parametrize("file", [MANIFEST, f"{MANIFEST}/a.txt"])
-def test_a_corpus_that_has_the_name_of_the_manifest_is_refused(tmp_path: Path, file: str) -> None:
-    with (
-        pytest.raises(FileError, match=r"_manifest\.json, the name of the manifest"),
-        folder_of_parts(tmp_path / "out", RUN, {file: 1}, ".npz", discard=False),
-    ):
-        pass
-
-    assert not (tmp_path / "out").exists()
-
-
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
     with (
         folder_of_parts(tmp_path / "out", RUN, PARTS, ".npz", discard=False),
