@@ -15,26 +15,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support.requirements import closure
 from tests.support.scripted_server import ScriptedServer
 
 CLIENT = Path(__file__).parents[2] / "client"
 PROJECT = tomllib.loads((CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCES = sorted((CLIENT / "elmo_client").rglob("*.py"))
-
-
-def closure(names: list[str]) -> set[str]:
-    """Return the distributions that these need, themselves included."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        if (name := waiting.pop()) in found:
-            continue
-        found.add(name)
-        for text in distribution(name).requires or ():
-            requirement = Requirement(text)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                waiting.append(requirement.name.lower())
-    return found
 
 
 def files_of(name: str) -> Iterator[Path]:
@@ -49,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the client and its dependencies, as `pip install ./client` makes one."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "elmo_client").symlink_to(CLIENT / "elmo_client")
-    for name in closure([Requirement(text).name for text in PROJECT["dependencies"]]):
+    for name in closure(PROJECT["dependencies"]):
         for path in files_of(name):
             (folder / path.name).symlink_to(path)
     return folder

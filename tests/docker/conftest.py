@@ -12,11 +12,11 @@ from tests.docker.engine import (
     PROMETHEUS,
     ROOT,
     Stack,
-    free_ports,
     has_engine,
     run,
     wheels_for_builds,
 )
+from tests.support.servers import free_port
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def promtool(engine: None) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def stack(engine: None) -> Iterator[Stack]:
-    http_port, prometheus_port = free_ports(2)
+    http_port, prometheus_port = free_port(), free_port()
     environment = {
         # The settings of whoever runs the tests do not reach the service.
         **{name: "" for name in os.environ if name.startswith("ELMO_")},

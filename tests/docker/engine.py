@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -58,15 +57,6 @@ class Stack:
 
     def container(self) -> str:
         return self.compose("ps", "--all", "--quiet", "elmo").strip()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback interface on which nothing listens."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @contextmanager

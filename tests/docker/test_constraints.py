@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
-from importlib.metadata import requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support.requirements import closure
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -48,27 +48,3 @@ def test_pins_agree_with_what_the_project_asks_for() -> None:
     for text in REQUIREMENTS:
         requirement = Requirement(text)
         assert requirement.specifier.contains(PINS[canonicalize_name(requirement.name)]), text
-
-
-def closure(requirements: Iterable[str]) -> set[str]:
-    """Return the names of what these requirements bring along, themselves included."""
-    seen: set[str] = set()
-    waiting = [Requirement(text) for text in requirements]
-    while waiting:
-        requirement = waiting.pop()
-        name = canonicalize_name(requirement.name)
-        # torch's CUDA build pins its libraries itself.
-        if name in seen or name.startswith(("nvidia-", "cuda-", "triton")):
-            continue
-        seen.add(name)
-        waiting += needed(requirement)
-    return seen
-
-
-def needed(requirement: Requirement) -> Iterator[Requirement]:
-    for text in requires(requirement.name) or []:
-        inner = Requirement(text)
-        if inner.marker is None or any(
-            inner.marker.evaluate({"extra": extra}) for extra in ["", *requirement.extras]
-        ):
-            yield inner

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.docker.engine import ROOT, free_ports
+from tests.docker.engine import ROOT
+from tests.support.servers import free_port
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (404, 1), (500, 1)])
@@ -24,8 +25,7 @@ def test_only_200_is_healthy(status: int, code: int) -> None:
 
 
 def test_a_refused_connection_is_unhealthy() -> None:
-    (port,) = free_ports(1)
-    code, text = check(port)
+    code, text = check(free_port())
     assert code == 1
     assert "refused" in text
 

@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from elmo_serve.load_test.run import Request
-from tests.docker.engine import ROOT, Stack, free_ports, run
+from tests.docker.engine import ROOT, Stack, run
 from tests.docker.test_compose import eventually
 from tests.support.load import Load
 from tests.support.replicas import CLIENTS, requests_of
+from tests.support.servers import free_port
 
 pytestmark = pytest.mark.docker
 
@@ -41,7 +42,7 @@ def image(engine: None) -> str:
 @pytest.fixture(scope="module")
 def replicas(stack: Stack, image: str) -> Iterator[Stack]:
     """Three replicas behind HAProxy, in a project of their own; the image is that of `stack`."""
-    http_port, prometheus_port = free_ports(2)
+    http_port, prometheus_port = free_port(), free_port()
     environment = {
         **stack.environment,
         "COMPOSE_FILE": FILES,

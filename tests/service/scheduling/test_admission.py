@@ -2,7 +2,7 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import pytest
 from hypothesis import given
@@ -167,19 +167,22 @@ def test_models_share_the_queue_but_not_their_backlogs() -> None:
         admission.admit(200, 600.0, model="slow")
 
 
+SLOW = {"before": 900, "seconds_per_token": 0.1}
+
+
 @pytest.mark.parametrize(
     ("slow", "fast", "seconds"),
     [
-        ((900, 0.1), (), 10),  # 100 tokens of the slow one alone
-        ((900, 0.1), (900, 0.2), 20),  # at the slower rate
-        ((), (), 1),  # nothing is queued yet: at the model's own rate
+        (SLOW, {}, 10),  # 100 tokens of the slow one alone
+        (SLOW, {**SLOW, "seconds_per_token": 0.2}, 20),  # at the slower rate
+        ({}, {}, 1),  # nothing is queued yet: at the model's own rate
     ],
 )
 def test_room_in_the_common_queue_comes_at_the_rate_of_the_model_that_has_work(
-    slow: tuple[float, ...], fast: tuple[float, ...], seconds: int
+    slow: dict[str, Any], fast: dict[str, Any], seconds: int
 ) -> None:
     limits = Limits(queue_tokens=1_000, answer_bytes=1_000)
-    admission = admission_to(limits, slow=FakeBacklog(*slow), fast=FakeBacklog(*fast))
+    admission = admission_to(limits, slow=FakeBacklog(**slow), fast=FakeBacklog(**fast))
     admission.admit(900, 3_600.0, model="slow")
 
     with pytest.raises(Overloaded, match="900 of 1000 tokens") as error:
