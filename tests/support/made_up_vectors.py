@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.tasks.comparison import Row, compare_features
+from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples
 from elmo_model.tasks.features import features_of
-from elmo_model.tasks.fitter import FitOptions
+from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
 
 WIDTH = 8
 
@@ -33,10 +33,11 @@ def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
         yield number, layers_of(sentences[number])
 
 
-def learned(examples: Examples, options: FitOptions) -> Row:
-    """Fit the learned mixture alone: the fixed ones take most of the time of a comparison."""
+def learned(examples: Examples, options: FitOptions) -> Fitted:
+    """Fit the learned mixture on a part of some examples, and score it on the others."""
+    kept, held = split(examples, options.validation, seed=0)
     with features_of(encode, examples) as features:
-        return compare_features(features, None, options, fixed={}).rows[0]
+        return fit_once(features.take(kept), features.take(held), options, seed=0)
 
 
 def tagged(count: int, seed: int) -> Examples:

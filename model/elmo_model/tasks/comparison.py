@@ -4,6 +4,7 @@ import hashlib
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -93,14 +94,23 @@ def compare(
     static word vectors behind each mixture. Raises FitError for examples that nothing can be
     learned from.
     """
-    on_fit = partial(on_step, "Fitting", unit="fits")
-    on_tokens = partial(on_step, "Vectors of the training examples")
-    with features_of(encode, train, words=words, on_tokens=on_tokens) as features:
-        if test is None:
-            return compare_features(features, None, options, on_fit=on_fit)
-        on_tokens = partial(on_step, "Vectors of the test examples")
-        with features_of(encode, test, words=words, on_tokens=on_tokens) as tested:
-            return compare_features(features, tested, options, on_fit=on_fit)
+    splits = [split(train, options.validation, seed) for seed in range(options.seeds)]
+    with ExitStack() as stack:
+        parts = [
+            stack.enter_context(
+                features_of(encode, part, words=words, on_tokens=partial(on_step, name))
+            )
+            for name, part in (
+                ("Vectors of the training examples", train),
+                ("Vectors of the test examples", test),
+            )
+            if part is not None
+        ]
+        on_fit = partial(on_step, "Fitting", unit="fits")
+        rows, best = _fits(parts[0], parts[1] if parts[1:] else None, splits, options, on_fit)
+    scored = Scored.of(train.take(splits[-1][1]) if test is None else test)
+    scored_on = "validation" if test is None else "test"
+    return Comparison(rows, best, scored_on, len(train), scored, digest(train))
 
 
 def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
@@ -112,32 +122,23 @@ def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
     return {"average": (1 / layers,) * layers, "sum": (1.0,) * layers, **each}
 
 
-def compare_features(
+def _fits(
     train: Features,
     test: Features | None,
+    splits: Sequence[tuple[list[int], list[int]]],
     options: FitOptions,
-    on_fit: Callable[[int, int], None] = lambda _done, _total: None,
-    fixed: Mapping[str, tuple[float, ...]] | None = None,
-) -> Comparison:
-    """Fit every mixture from every seed, as `compare` does, on vectors that are there.
-
-    `on_fit` is called after each fit with the number of fits so far and of all. `fixed` are the
-    weights of the other mixtures, by default those of `fixed_mixtures`.
-    Raises FitError where a validation part leaves nothing to learn from.
-    """
-    splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
-    mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
-    mixtures |= fixed_mixtures(train.layers) if fixed is None else fixed
+    on_fit: Callable[[int, int], None],
+) -> tuple[tuple[Row, ...], Fitted]:
+    """Return the row of each mixture, and the best fit of the learned one."""
+    mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None, **fixed_mixtures(train.layers)}
     rows, best = list[Row](), None
-    parts = [train.examples.take(held) for _, held in splits] if test is None else [test.examples]
-    done, total = 0, options.seeds * len(mixtures)
+    done, total = 0, len(splits) * len(mixtures)
     for name, weights in mixtures.items():
         own = train if weights is None else train.mixed(weights)
         tested = test if test is None or weights is None else test.mixed(weights)
         scores, learned = [], []
         for seed, (kept, held) in enumerate(splits):
-            validation = own.take(held)
-            fitted = fit_once(own.take(kept), validation, options, seed)
+            fitted = fit_once(own.take(kept), own.take(held), options, seed)
             scores.append(fitted.validation if tested is None else fitted.score(tested))
             learned.append(_softmax(fitted.weights) if weights is None else weights)
             if weights is None and (best is None or fitted.validation.main > best.validation.main):
@@ -146,14 +147,7 @@ def compare_features(
             on_fit(done, total)
         rows.append(Row(name, tuple(learned), tuple(scores)))
     assert best is not None  # the learned mixture is one of them
-    return Comparison(
-        tuple(rows),
-        best,
-        "validation" if test is None else "test",
-        len(train),
-        Scored.of(parts[-1]),
-        digest(train.examples),
-    )
+    return tuple(rows), best
 
 
 def split(examples: Examples, validation: float, seed: int) -> tuple[list[int], list[int]]:

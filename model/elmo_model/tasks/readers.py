@@ -151,11 +151,6 @@ def read_parts(
         )
     learned = read_examples(train, kind, label, tokenize, limit)
     learned.check(str(train))
-    if not is_named and len(learned.sentences) == 1:
-        raise FitError(
-            f"{train}: holds one sentence, expected a blank line after each of several; a table "
-            f"of words has the columns {' and '.join(_WORD)}"
-        )
     scored = None if test is None else read_examples(test, kind, label, tokenize)
     if scored is not None and not len(scored):
         raise FitError(f"{test}: holds no example")

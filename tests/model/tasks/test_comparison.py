@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.tasks.comparison import compare, digest, split
-from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.fitter import FitOptions
 from tests.support.made_up_vectors import encode, learned, tagged
 
@@ -36,7 +36,7 @@ def test_sentences_and_pairs_are_fitted_on_means() -> None:
     )
 
     for examples in (single, pairs):
-        assert learned(examples, ONE).mean > 0.8
+        assert learned(examples, ONE).validation.main > 0.8
 
 
 def test_a_split_never_cuts_a_sentence() -> None:
@@ -47,3 +47,5 @@ def test_a_split_never_cuts_a_sentence() -> None:
     assert {groups[n] for n in kept}.isdisjoint({groups[n] for n in held})
     assert len({groups[n] for n in held}) == 5
     assert sorted([*kept, *held]) == list(range(len(examples)))
+    with pytest.raises(FitError, match="leaves 0 of 1 sentences: holds no example"):
+        split(tagged(1, 0), 0.1, seed=1)

@@ -190,14 +190,6 @@ def test_examples_that_teach_nothing_are_refused(
         read_parts(*paths, "sentence", "label", tokenizer("ptb"), None)
 
 
-def test_one_sentence_in_columns_lacks_blank_lines(tmp_path: Path) -> None:
-    columns = tmp_path / "a.txt"
-    columns.write_text("EU ORG\nrejects O\n")
-
-    with pytest.raises(FitError, match=r"a\.txt: holds one sentence, expected a blank line after"):
-        read_parts(columns, None, "token", "label", tokenizer("ptb"), None)
-
-
 def test_a_text_that_cannot_be_split_is_refused_with_its_line(tmp_path: Path) -> None:
     def tokenize(text: str) -> Tokenized:
         raise TokenizeError(f"cannot split {text}")
