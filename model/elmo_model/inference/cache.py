@@ -17,11 +17,12 @@ from torch import Tensor
 
 LONGEST_KEY = 256
 """Characters of the longest word that is a key itself. A token that a client did not split may have
-megabytes: a longer word is known by its SHA-256."""
+megabytes: a longer word is known by its SHA-256, in bytes, which are no word."""
 
 Tables = tuple[Tensor, ...]
 """One or more tables (rows, width), of any widths."""
 Rows = NDArray[np.int64]
+Keys = Sequence[str | bytes]
 # The part of a full cache that is forgotten at once: finding the oldest words reads all their ages.
 _FORGOTTEN = 1 / 32
 
@@ -44,7 +45,7 @@ class WordCache:
         self.misses = 0
         self._lock = threading.RLock()  # a lease may end in the middle of a call, by a collection
         self._tables: Tables = tuple(each.new_empty(capacity, each.shape[1]) for each in like)
-        self._rows: dict[str, int] = {}
+        self._rows: dict[str | bytes, int] = {}
         self._keys = np.empty(capacity, dtype=object)  # of each row, as it was when last named
         self._used = np.zeros(capacity, dtype=np.int64)  # the call that used a row's word; 0: none
         self._calls = 0
@@ -97,7 +98,7 @@ class WordCache:
         with self._lock:
             self._forget(self.capacity)
 
-    def _find(self, keys: Sequence[str]) -> Rows:
+    def _find(self, keys: Keys) -> Rows:
         """Return the row of each word, which is used now, and -1 for one that is missing."""
         rows = np.fromiter(map(self._rows.get, keys, repeat(-1)), np.int64, len(keys))
         self._calls += 1
@@ -122,7 +123,7 @@ class WordCache:
             self._rows.pop(key, None)  # none where an error came between row and word
         self._used[rows] = 0
 
-    def _name(self, keys: Sequence[str], rows: Rows) -> None:
+    def _name(self, keys: Keys, rows: Rows) -> None:
         """Give rows to words; a word that another thread has computed meanwhile keeps its row."""
         new = {
             key: row for key, row in zip(keys, rows.tolist(), strict=True) if key not in self._rows
@@ -159,12 +160,12 @@ class Lease:
             self._cache._count(self.rows, -1)
 
 
-def _keys(words: Sequence[str]) -> Sequence[str]:
+def _keys(words: Sequence[str]) -> Keys:
     """Return the keys of words: SHA-256 has no two long words with the same number."""
     if max(map(len, words), default=0) <= LONGEST_KEY:
         return words
     return [word if len(word) <= LONGEST_KEY else _number(word) for word in words]
 
 
-def _number(word: str) -> str:
-    return hashlib.sha256(word.encode(errors="surrogatepass")).hexdigest() + "\0"
+def _number(word: str) -> bytes:
+    return hashlib.sha256(word.encode(errors="surrogatepass")).digest()

@@ -139,7 +139,7 @@ class CharacterTable:
         most = alphabet.max_characters
         self._widths = np.minimum(self._lengths + cnn.widest, most)
         self._chunk = chunk
-        self._fixed = (*(width for width in _WIDTHS if width < most), most)
+        self._fixed = (*(width for width in _WIDTHS if cnn.widest <= width < most), most)
         self._rows = [0 for _ in self._fixed]  # of each of these widths
         self._ids = np.concatenate(
             [

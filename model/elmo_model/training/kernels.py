@@ -45,7 +45,7 @@ extern "C" __global__ void step_backward(const Factor* d_unprojected, const floa
     float f = widened(gates[first + 2 * cells]), o = widened(gates[first + 3 * cells]);
     float d = widened(d_unprojected[place]), t = tanh_c[place], kept = widened(keep[row]);
     float total = d_cell[place] + d * o * (1.0f - t * t);
-    if (!(fabsf(cell[place]) < (float)clip)) total = 0.0f;
+    if (fabsf(cell[place]) >= (float)clip) total = 0.0f;
     d_sums[first] = rounded(total * j * i * (1.0f - i));
     d_sums[first + cells] = rounded(total * i * (1.0f - j * j));
     d_sums[first + 2 * cells] = rounded(total * kept * before[place] * f * (1.0f - f));

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
-from elmo_model.inference.cache import LONGEST_KEY, Lease, Tables, WordCache
+from elmo_model.inference.cache import LONGEST_KEY, Lease, Tables, WordCache, _keys
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support.golden import SMALL
@@ -113,6 +113,7 @@ def test_a_long_word_is_known_by_a_short_key() -> None:
     for _ in range(2):
         assert cache.look_up([longer, longest, other]) == [1, 1, 1]
     assert cache.computed == [[longer, longest, other]]
+    assert isinstance(_keys([longer])[0], bytes)  # no word may have the key of another one
 
 
 def test_clearing_forgets_words_and_keeps_the_counts() -> None:

@@ -17,9 +17,9 @@ from tests.support.corpora import corpus_of
 SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
 
 
-def table(chunk: int | None = 60) -> tuple[Corpus, CharacterTable]:
+def table(chunk: int | None = 60, widest: int = 2) -> tuple[Corpus, CharacterTable]:
     corpus = corpus_of(SENTENCES)
-    cnn = CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50)
+    cnn = CharCNNConfig(262, 3, ((1, 3), (widest, 3)), 1, "relu", 50)
     return corpus, CharacterTable(corpus, corpus.vocabulary(6), Utf8Alphabet(), cnn, chunk)
 
 
@@ -79,6 +79,13 @@ def test_chunks_of_fixed_widths_have_the_same_words_and_rows_that_never_get_fewe
             found = torch.cat(padded)[row]
             assert found[found >= 0].tolist() == long[number][: int((found >= 0).sum())].tolist()
     assert sizes[0] == sizes[1] == sizes[2]
+
+
+@pytest.mark.parametrize("widest", [16, 17, 50])
+def test_no_chunk_is_narrower_than_the_widest_filter(widest: int) -> None:
+    corpus, characters = table(None, widest)
+    chunks, _ = characters.look_up(np.arange(len(corpus.words)))
+    assert min(chunk.shape[1] for chunk in chunks) >= widest
 
 
 def test_rows_become_steps_and_state_is_zero_at_the_starts_of_sentences() -> None:
