@@ -62,6 +62,17 @@ def test_a_vocabulary_gives_the_row_of_a_word_and_of_two_equal_words_the_last() 
     assert vocabulary.word_count == 7
 
 
+def test_a_lexicon_has_one_character_for_a_boundary_and_rows_for_what_is_unknown() -> None:
+    """`test_elmoformanylangs.py` compares the other ids with those of the tool."""
+    alphabet = Lexicon(CHARACTERS, {"<bos>": 0, "<eos>": 1, "abc": 2, "<oov>": 3}, 5)
+
+    assert alphabet.encode(["<bos>", "<eos>"], 4).tolist() == [[8, 3, 7, 6], [8, 4, 7, 6]]
+    assert alphabet.lengths(["", "天", "天天天天a", "<bos>", "<pad>"]) == [2, 3, 5, 3, 5]
+    assert alphabet.word_ids(["xa", "ABC", "abcd"]).tolist() == [3, 3, 2]
+    assert (alphabet.size, alphabet.word_count) == (9, 4)
+    assert (Lexicon(CHARACTERS, {}).word_count, Lexicon({}, WORDS).size) == (0, 0)
+
+
 LEXICON = {"kind": "lexicon", "characters": CHARACTERS, "words": WORDS, "max_characters": 8}
 
 
