@@ -18,8 +18,7 @@ from elmo_model.checkpoints import (
 from elmo_model.checkpoints.allennlp import KnownOptions, no_options
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
 from elmo_model.checkpoints.native import save
-from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import ElmoNetwork, Origin
+from elmo_model.network.elmo import ElmoNetwork
 
 _log = logging.getLogger(__name__)
 
@@ -76,15 +75,6 @@ def load_pair(options: str | Path, weights: str | Path) -> ElmoNetwork:
     return _with_notes_logged(allennlp.read_files(Path(options), Path(weights))).build()
 
 
-def describe(path: str | Path, known: KnownOptions = no_options) -> tuple[ElmoConfig, Origin]:
-    """Return configuration and origin, without building a network.
-
-    Takes what `load` takes, and raises CheckpointError as it does.
-    """
-    checkpoint = _with_notes_logged(read(path, known))
-    return checkpoint.config, checkpoint.origin()
-
-
 def read(path: str | Path, known: KnownOptions = no_options) -> Checkpoint:
     """Read the checkpoint at a path into memory. Raises CheckpointError as `load` does."""
     place = Path(path)
@@ -126,7 +116,6 @@ __all__ = [
     "Checkpoint",
     "CheckpointError",
     "KnownOptions",
-    "describe",
     "load",
     "load_pair",
     "read",

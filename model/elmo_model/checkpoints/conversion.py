@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.checkpoints import allennlp, describe, native, round_weights, softmax
+from elmo_model.checkpoints import allennlp, load, native, round_weights, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.files.atomic import publish
 from elmo_model.network.elmo import ElmoNetwork
@@ -42,7 +42,7 @@ def convert(
             written = Path(aside) / destination.name
             _write(elmo, written, destination, kind)
             on_step("Comparing")
-            _, origin = describe(written)
+            origin = load(written).origin
             if origin.revision != elmo.origin.revision:
                 raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
             size = _size(written)

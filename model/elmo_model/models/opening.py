@@ -58,26 +58,9 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
     name = str(name_or_path)
     if (built_in := canonical(name)) in BUILT_IN:
         return BUILT_IN[built_in]().to(device)
-    return checkpoints.load(_existing(name), device=device, known=options_of_weights)
-
-
-def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin]:
-    """Return configuration and origin of a built-in model or a checkpoint.
-
-    Raises CheckpointError as `open_model` does.
-    """
-    name = str(name_or_path)
-    if canonical(name) in BUILT_IN:
-        elmo = open_model(name)
-        return elmo.config, elmo.origin
-    return checkpoints.describe(_existing(name), options_of_weights)
-
-
-def _existing(name: str) -> str:
-    """Return the path of a checkpoint. Raises CheckpointError where nothing is there."""
     if (fault := path_fault(name)) is not None:
         raise CheckpointError(fault)
-    return name
+    return checkpoints.load(name, device=device, known=options_of_weights)
 
 
 def find_softmax(

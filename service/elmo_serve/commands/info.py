@@ -29,11 +29,11 @@ def info(model: str, check: bool, as_json: bool) -> None:
       $ elmo info english --check
       $ elmo info models/weights.hdf5 --json
     """
-    from elmo_model.models.opening import describe_model, open_model
+    from elmo_model.models.opening import open_model
     from elmo_model.network.config import flat
 
-    model = resolve_model(model)
-    config, origin = describe_model(model)
+    elmo = open_model(resolve_model(model))
+    config, origin = elmo.config, elmo.origin
     facts = {
         "name": origin.name,
         "format": origin.format,
@@ -43,7 +43,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
         "parameters": config.parameter_count,
     }
     if check:
-        facts["rounding"] = _rounding(open_model(model))
+        facts["rounding"] = _rounding(elmo)
     configuration = config.to_dict()
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo_model.inference.encoder import Encoder
-from elmo_model.models.opening import describe_model, find_softmax, open_model
+from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.tasks.evaluate import senses, table
 from elmo_model.tasks.features import encode_by
@@ -32,7 +32,7 @@ def test_the_documented_sense_scores_are_those_of_this_model(english: ElmoNetwor
 
 
 def test_the_card_names_this_network(english: ElmoNetwork) -> None:
-    config, origin = describe_model("english")
+    config, origin = english.config, english.origin
     card = CARD.read_text(encoding="utf-8")
     assert (origin.name, origin.format) == ("english", "native")
     assert f"`{origin.revision}`" in card and f"{config.parameter_count:,}" in card
