@@ -17,6 +17,7 @@ from torch import Tensor
 from elmo_model.checkpoints import hdf5, layout, options, pickles, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
+from elmo_model.checkpoints.state_dict import arrays_of
 from elmo_model.files.atomic import replacing, write_bytes
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import ElmoNetwork
@@ -103,13 +104,9 @@ def _read_pair(pair: "PublishedPair", known: KnownOptions = no_options) -> Check
 
 def _aligned(pair: Checkpoint, source: Source, file: str) -> Checkpoint:
     """Add the matrix that maps vectors into a space that all languages share."""
-    matrix = pickles.read_matrix(source, file)
+    arrays = arrays_of(source.label(file), {"the matrix": pickles.read_matrix(source, file)})
     width = pair.config.dimension
-    if tuple(matrix.shape) != (width, width):
-        raise CheckpointError(
-            f"{source.label(file)}: has shape {tuple(matrix.shape)}, expected "
-            f"{(width, width)} by lstm.projection_dim"
-        )
+    matrix = arrays.take("the matrix", (width, width), "lstm.projection_dim")
     tasks: tuple[Task, ...] = ()
     if pair.config.layers == len(_FIRST_LAYER):
         text = "The first layer of the biLM alone, which aligned models are used with"

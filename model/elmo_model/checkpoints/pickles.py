@@ -65,21 +65,16 @@ def read(stream: BinaryIO, label: str) -> Any:
 
 
 def read_matrix(source: Source, file: str) -> Tensor:
-    """Read a pickled tensor or NumPy array of two axes as float32. Raises CheckpointError."""
+    """Read a pickled tensor or NumPy array of floats. Raises CheckpointError."""
     label = source.label(file)
     # The globals that NumPy arrays need are allowed as well; they create arrays and nothing else.
     with source.open(file) as stream, torch.serialization.safe_globals(_ARRAYS):
         value = read(stream, label)
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         value = torch.from_numpy(np.ascontiguousarray(value, dtype=np.float32))
-    if not isinstance(value, Tensor) or value.dim() != 2 or not value.is_floating_point():
-        shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
-        raise CheckpointError(
-            f"{label}: holds a {type(value).__name__}{shape}, expected a matrix of real numbers"
-        )
-    if value.nbytes > value.untyped_storage().nbytes():
-        raise CheckpointError(f"{label}: stores less than {value.nbytes:,} bytes, as expected")
-    return value.detach().to(torch.float32).contiguous()
+    if not isinstance(value, Tensor):
+        raise CheckpointError(f"{label}: holds a {type(value).__name__}, expected a matrix")
+    return value
 
 
 # The globals in a pickled array of real numbers; NumPy 1 and 2 name the first one differently.

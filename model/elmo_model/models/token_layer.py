@@ -1,13 +1,11 @@
 """The context-free token layer of a model, as static word vectors."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
@@ -38,25 +36,15 @@ def read_token_layer(
     on_step(f"Reading {model}")
     elmo = open_model(model)
     on_step("Counting words")
-    chosen = most_frequent(_words(text, vocabulary, elmo), words)
+    kept = (word for word in _words(text, vocabulary, elmo) if word and word not in _MARKS)
+    chosen = list(islice(dict.fromkeys(kept), words))
     on_step(f"Vectors of {len(chosen):,} words")
     for start in range(0, len(chosen), _BATCH):
         batch = chosen[start : start + _BATCH]
+        with torch.inference_mode():  # either half of layer 0, which is this vector twice
+            vectors = elmo.token_embedder(batch).float().cpu().numpy()
         encoded = [word.encode("utf-8", "surrogatepass") for word in batch]
-        yield from zip(encoded, token_vectors(elmo, batch), strict=True)
-
-
-def token_vectors(elmo: ElmoNetwork, words: Sequence[str]) -> NDArray[np.float32]:
-    """Map N words to (N, P): either half of layer 0, which is this vector twice."""
-    with torch.inference_mode():
-        found: NDArray[np.float32] = elmo.token_embedder(words).float().cpu().numpy()
-    return found
-
-
-def most_frequent(words: Iterable[str], count: int | None) -> list[str]:
-    """Return the first `count` words, or all, without marks."""
-    kept = (word for word in words if word and word not in _MARKS)
-    return list(islice(dict.fromkeys(kept), count))
+        yield from zip(encoded, vectors, strict=True)
 
 
 def _words(text: Sequence[Path], vocabulary: Path | None, elmo: ElmoNetwork) -> Iterator[str]:

@@ -82,7 +82,7 @@ def test_every_bit_is_kept_by_both_formats(tmp_path: Path) -> None:
     ("matrix", "message"),
     [
         (MATRIX[:4], r"has shape \(4, 8\), expected \(8, 8\) by lstm\.projection_dim"),
-        (torch.ones(1).expand(8, 8), "stores less than 256 bytes"),
+        (torch.ones(1).expand(8, 8), "stores 4 bytes, expected 256"),
     ],
     ids=["shape", "strides"],
 )

@@ -83,17 +83,12 @@ def test_a_matrix_is_a_tensor_or_an_array(tmp_path: Path, dtype: str, is_array: 
     matrix = np.arange(6).reshape(2, 3).astype(dtype)
     torch.save(matrix if is_array else torch.from_numpy(matrix), tmp_path / "align.pth")
 
-    found = read_matrix(in_folder(tmp_path), "align.pth")
-
-    assert found.dtype == torch.float32
-    np.testing.assert_array_equal(found.numpy(), matrix)
+    np.testing.assert_array_equal(read_matrix(in_folder(tmp_path), "align.pth").numpy(), matrix)
 
 
-@pytest.mark.parametrize(
-    "value", [torch.ones(2), torch.ones(2, 2).int(), "text", [1.0], {"a": torch.ones(2, 2)}]
-)
+@pytest.mark.parametrize("value", ["text", [1.0], {"a": torch.ones(2, 2)}, np.ones((2, 2), int)])
 def test_another_value_is_no_matrix(tmp_path: Path, value: object) -> None:
     torch.save(value, tmp_path / "align.pth")
 
-    with pytest.raises(CheckpointError, match="expected a matrix of real numbers"):
+    with pytest.raises(CheckpointError, match="align"):
         read_matrix(in_folder(tmp_path), "align.pth")
