@@ -12,6 +12,7 @@ from elmo_model.inference.kernels import Step, cell_by_torch, hidden_by_torch, p
 from elmo_model.inference.scorer import Scorer
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
+from elmo_model.training import sampled_softmax
 from elmo_model.training.command import train
 from elmo_model.training.fused_loop import passes, step, step_backward
 from tests.support import golden
@@ -99,6 +100,17 @@ def test_a_captured_step_of_training_is_that_of_the_cpu(tmp_path: Path) -> None:
     assert len(found) == 12
     for one, other in zip(found, expected, strict=True):
         assert one == pytest.approx(other, rel=1e-3)
+
+
+def test_a_run_on_a_device_takes_over_weights_and_the_softmax_beside_them(tmp_path: Path) -> None:
+    """With the full softmax in parts, and after steps of the softmax alone."""
+    first = options(tmp_path, "first", device=KIND, steps=2)
+    given = {"weights": str(first.run / "model.safetensors"), "shape": None, "softmax_steps": 2}
+    second = options(tmp_path, "second", device=KIND, softmax="full", steps=6, **given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampled_softmax, "LOGITS", 60)  # those of two rows
+        assert train(first) == train(second) == 0
+    assert len(losses(second.run)) == 6
 
 
 def test_the_language_model_on_a_device_has_the_same_figures(elmo: ElmoNetwork) -> None:

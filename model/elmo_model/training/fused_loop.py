@@ -75,18 +75,15 @@ class _FusedLoop(torch.autograd.Function):
                 torch.mm(unprojected, projection.t(), out=h)
             if clips[1] is not None:
                 h.clamp_(-clips[1], clips[1])
-        ctx.has_projection = projection is not None
-        matrices = [recurrent] if projection is None else [recurrent, projection]
         flat = [tensor for values in saved for tensor in values]
-        ctx.save_for_backward(outputs, past, keep, *matrices, *flat)
+        ctx.save_for_backward(outputs, past, keep, recurrent, projection, *flat)
         ctx.clips = clips
         ctx.mark_non_differentiable(c)
         return outputs, c
 
     @staticmethod
     def backward(ctx: Any, d_outputs: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        outputs, past, keep, recurrent, *rest = ctx.saved_tensors
-        projection = rest.pop(0) if ctx.has_projection else None
+        outputs, past, keep, recurrent, projection, *rest = ctx.saved_tensors
         steps = [tuple(rest[start : start + 6]) for start in range(0, len(rest), 6)]
         cell_clip, projection_clip = ctx.clips
         d_outputs = d_outputs.clone(memory_format=torch.contiguous_format)

@@ -14,10 +14,11 @@ from torch.utils.checkpoint import checkpoint
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 
-# Logits held at once. More means fewer, larger products; the full softmax is bound by memory, the
-# sampled softmax on a CPU is fastest while its logits stay in the cache.
 LOGITS = 1 << 26
-_HELD = {"cpu": 1 << 18}
+"""Logits held at once. More means fewer, larger products, and the full softmax is bound by memory.
+"""
+SAMPLED = {"cpu": 1 << 18}
+"""Those of the sampled softmax on a kind of device: on a CPU they should stay in the cache."""
 _NEVER = torch.finfo(torch.float32).min  # logit of probability 0; -inf would give NaN gradients
 
 
@@ -55,12 +56,9 @@ class Softmax(nn.Module):
         self.weight[shared] = known.rows(rows)
         self.bias[shared] = known.bias[rows]
 
-    def full(self, inputs: Tensor, targets: Tensor, held: int = LOGITS) -> Tensor:
-        """Map (N, P) and N target words to N negative log probabilities over all words.
-
-        At most `held` logits are in memory at once.
-        """
-        rows = max(1, held // len(self.weight))
+    def full(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Map (N, P) and N target words to N negative log probabilities over all words."""
+        rows = max(1, LOGITS // len(self.weight))
         # autocast would keep its copy for the other direction, whose queue does not wait for it
         layer = self.weight.to(inputs.dtype), self.bias.to(inputs.dtype)
         if len(inputs) <= rows:
@@ -71,18 +69,10 @@ class Softmax(nn.Module):
         again = partial(checkpoint, _full, use_reentrant=False, preserve_rng_state=False)
         return torch.cat([again(*part, *layer) for part in parts])
 
-    def sampled(
-        self,
-        inputs: Tensor,
-        targets: Tensor,
-        candidates: Tensor,
-        tries: Tensor,
-        held: int | None = None,
-    ) -> Tensor:
+    def sampled(self, inputs: Tensor, targets: Tensor, candidates: Tensor, tries: Tensor) -> Tensor:
         """Map (N, P) and N target words to N losses against S sampled words.
 
-        `tries` is the number of draws that gave the S distinct `candidates`. At most `held` logits
-        are in memory at once; None chooses by the device.
+        `tries` is the number of draws that gave the S distinct `candidates`.
         """
         words = len(self.weight)
         return sampled_loss(
@@ -93,7 +83,6 @@ class Softmax(nn.Module):
             candidates,
             expected_count(targets, tries, words),
             expected_count(candidates, tries, words),
-            _HELD.get(inputs.device.type, LOGITS) if held is None else held,
         )
 
 
@@ -110,7 +99,6 @@ def sampled_loss(
     candidates: Tensor,
     target_counts: Tensor,
     candidate_counts: Tensor,
-    held: int = LOGITS,
 ) -> Tensor:
     """Map (N, P) and N target words to (N,): cross-entropy of the target among the candidates.
 
@@ -133,7 +121,7 @@ def sampled_loss(
         vectors[count:].to(dtype),
         biases[count:] - candidate_counts.log(),
         places[targets],
-        held,
+        SAMPLED.get(device, LOGITS),
     )
     return torch.logaddexp(own, others) - own
 

@@ -62,14 +62,15 @@ class Trainer:
         self._folder, self._plan, self._options = folder, plan, options
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
-        self.model = new_model(plan, network).to(self._device).train()
+        model = new_model(plan, network)
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
-            self.model.softmax.bias_from(torch.from_numpy(counts))
+            model.softmax.bias_from(torch.from_numpy(counts))
         if network is not None and options.weights is not None:
             stored = find_softmax(options.weights, network)
             if stored is not None:
-                self.model.softmax.take_over(stored.read(), vocabulary)
+                model.softmax.take_over(stored.read(), vocabulary)
+        self.model = model.to(self._device).train()
         products = torch.bfloat16 if self._is_mixed else torch.float32
         self._optimiser = optimiser_for(self.model, plan.recipe, products)
         self._average = WeightAverage(self.model, plan.recipe.average)
@@ -161,9 +162,15 @@ class Trainer:
         # dropout and noise depend on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
         self._optimiser.set_factor(lr_factor(recipe, self._step, self._plan.steps))
-        if self._graph is None or self._step < recipe.softmax_steps:
-            return self._learn(batch.to(self._device))
-        return self._graph(batch)
+        try:
+            if self._graph is None or self._step < recipe.softmax_steps:
+                return self._learn(batch.to(self._device))
+            return self._graph(batch)
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"--rows is {recipe.rows}, more than the memory of the device holds; expected "
+                f"fewer, and another folder"
+            ) from error
 
     def _learn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Change the weights and the state of the rows, in place, by a batch on the device."""

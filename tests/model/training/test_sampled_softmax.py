@@ -8,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from elmo_model.training import sampled_softmax
 from elmo_model.training.sampled_softmax import Softmax, draw_candidates, expected_count
 
 
@@ -65,7 +66,10 @@ def test_a_candidate_that_is_the_target_has_no_effect() -> None:
 
 
 @pytest.mark.parametrize("held", [1 << 20, 25])  # all rows at once, and two at a time
-def test_losses_and_gradients_are_those_of_explicit_logits(held: int) -> None:
+def test_losses_and_gradients_are_those_of_explicit_logits(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sampled_softmax.SAMPLED, "cpu", held)
     layer = softmax().double()
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(7, 5, dtype=torch.float64, generator=generator).requires_grad_()
@@ -77,7 +81,7 @@ def test_losses_and_gradients_are_those_of_explicit_logits(held: int) -> None:
     own = (inputs * layer.weight[targets]).sum(dim=1) + layer.bias[targets] - counts[0].log()
     logits = logits.masked_fill(targets.unsqueeze(1) == candidates, -math.inf)
     expected = torch.cat((own.unsqueeze(1), logits), dim=1).logsumexp(dim=1) - own
-    found = layer.sampled(inputs, targets, candidates, tries, held)
+    found = layer.sampled(inputs, targets, candidates, tries)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)  # counts in float32
 
     leaves = [inputs, layer.weight, layer.bias]
@@ -89,14 +93,15 @@ def test_losses_and_gradients_are_those_of_explicit_logits(held: int) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-def test_the_full_softmax_is_independent_of_its_parts() -> None:
+def test_the_full_softmax_is_independent_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = softmax().double()
     inputs = torch.randn(11, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     targets = torch.arange(11)
     gradients = []
     for held in (1 << 20, 120):  # all rows at once, and three at a time
         layer.zero_grad()
-        losses = layer.full(inputs, targets, held)
+        monkeypatch.setattr(sampled_softmax, "LOGITS", held)
+        losses = layer.full(inputs, targets)
         torch.autograd.backward(losses.sum())
         assert layer.weight.grad is not None
         gradients.append((losses.detach(), layer.weight.grad.clone()))
@@ -130,13 +135,14 @@ def test_two_queues_of_a_cuda_graph_may_compute_the_full_softmax(
     held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither waits for what the other one makes; a graph cannot read the random state."""
+    monkeypatch.setattr(sampled_softmax, "LOGITS", held)
     monkeypatch.setattr(torch, "get_rng_state", lambda: pytest.fail("reads the random state"))
     layer, inputs = softmax(), torch.ones(11, 5, dtype=torch.bfloat16)
     queues = Storages(), Storages()
     with torch.autocast("cpu", torch.bfloat16):
         for queue in queues:
             with queue:
-                losses = layer.full(inputs, torch.arange(11), held)
+                losses = layer.full(inputs, torch.arange(11))
     torch.autograd.backward(losses.sum())
     given = {inputs, layer.weight, layer.bias}
     made = queues[0].made.keys() - {each.untyped_storage().data_ptr() for each in given}

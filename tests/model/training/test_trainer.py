@@ -9,7 +9,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
-from elmo_model.training import snapshot
+from elmo_model.training import snapshot, trainer
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.run import Folder
 from elmo_model.training.snapshot import Snapshot
@@ -116,3 +116,14 @@ def test_an_infinite_loss_ends_the_run_without_a_snapshot(tmp_path: Path) -> Non
     with pytest.raises(ElmoError, match=r"loss or gradient is (nan|inf) at step"):
         train(chosen)
     assert snapshot.latest(chosen.run / "snapshots") is None
+
+
+def test_a_device_without_memory_for_a_step_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: Any) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(trainer, "clip_grad_norm_", short)
+    with pytest.raises(ElmoError, match="--rows is 4"):
+        train(options(tmp_path, "run", threads=1))
