@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import pickle
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,17 +44,6 @@ def test_vectors_equal_those_of_the_network(sdk: Client, elmo: ElmoNetwork) -> N
     assert sdk.embed([]) == []
 
 
-def test_order_is_kept_over_many_requests(sdk: Client, elmo: ElmoNetwork, server: Running) -> None:
-    sentences = many(700)
-    before = server.metric("elmo_http_requests_total", route="/embed", status="200")
-
-    found = sdk.embed(sentences, layers="all")
-
-    assert_close(found, every_layer(elmo, sentences))
-    requests = server.metric("elmo_http_requests_total", route="/embed", status="200") - before
-    assert requests > 1
-
-
 def test_any_number_of_sentences_fits_through_narrow_limits(
     narrow_sdk: Client, elmo: ElmoNetwork
 ) -> None:
@@ -80,26 +67,6 @@ def test_a_sentence_that_is_too_long_has_its_number_in_the_error(narrow_sdk: Cli
     with pytest.raises(TooLarge, match="sentence 1") as error:
         narrow_sdk.embed([["fine"], ["a"] * 5])
     assert error.value.first == 1
-
-
-def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: ElmoNetwork) -> None:
-    taken = 0
-
-    def endless() -> Iterator[list[str]]:
-        nonlocal taken
-        for number in itertools.count():
-            taken += 1
-            yield ["number", str(number)]
-
-    stream = sdk.stream(endless(), layers="top")
-    found = list(itertools.islice(stream, 600))
-    stream.close()  # type: ignore[attr-defined]
-
-    expected = elmo.embed([["number", str(number)] for number in (0, 599)])
-    assert_close([found[0], found[599]], [each[-1].numpy() for each in expected])
-    # 4 tokens a sentence, 2 batches of 1,024 tokens a request, 4 requests in flight, and one more
-    # that is being filled.
-    assert taken <= 600 + 5 * 512 + 512
 
 
 def test_a_task_takes_numbers_of_numpy(sdk: Client, tasks: Path) -> None:
@@ -141,8 +108,6 @@ def test_a_refusal_carries_its_document(sdk: Client) -> None:
     assert problem.status == 422
     assert problem.errors[0].pointer == "/layers/1"
     assert "there is no layer 7" in str(error.value)
-    again = pickle.loads(pickle.dumps(error.value))
-    assert again.problem == problem
 
 
 def test_a_wrong_key_is_reported_and_never_shown(client_class: Any, narrow: Running) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from elmo_model.models.opening import open_model
 from elmo_serve.load_test.run import Request
 from tests.support.embeddings import decoded
+from tests.support.reference import scalar_mix
 
 Array = NDArray[Any]
 
@@ -65,7 +66,7 @@ class Answers:
         layers = self._layers[index].astype(np.float64)
         mix = TASK if "task" in options else options.get("mix")
         if mix is not None:
-            layers = _mixed(layers, **mix)
+            layers = scalar_mix(layers, **mix)
         else:
             layers = _selected(layers, options.get("layers", "all"))
         vectors = _pooled(layers[..., 1:-1, :], options.get("pooling", "none"))
@@ -174,18 +175,6 @@ def _selected(layers: Array, wanted: str | int | list[int]) -> Array:
 def _at_length_1(vectors: Array) -> Array:
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0))
-
-
-def _mixed(
-    layers: Array, weights: list[float], gamma: float = 1.0, layer_norm: bool = False
-) -> Array:
-    if layer_norm:
-        mean = layers.mean((1, 2), keepdims=True)
-        variance = ((layers - mean) ** 2).mean((1, 2), keepdims=True)
-        layers = (layers - mean) / np.sqrt(variance + 1e-13)
-    shares = np.exp(np.asarray(weights) - max(weights))
-    mixed: Array = gamma * np.tensordot(shares / shares.sum(), layers, 1)
-    return mixed
 
 
 def _pooled(vectors: Array, pooling: str) -> Array:

@@ -16,7 +16,6 @@ from elmo_client import (
     CannotSend,
     ModelChanged,
     ServerFailed,
-    TooLarge,
     TryLater,
     Unreachable,
 )
@@ -96,15 +95,6 @@ def test_a_lost_connection_is_tried_again(client_class: Any, scripted: ScriptedS
     assert [array[0, 0, 0] for array in found] == list(range(9))
     # Two sentences a request: five requests, and five failed attempts.
     assert len(scripted.requests) == 5 + 5
-
-
-def test_a_final_refusal_is_not_sent_again(client_class: Any, scripted: ScriptedServer) -> None:
-    scripted.script = [refuse(413)] * 3
-
-    with client_class(scripted.url) as client, pytest.raises(TooLarge, match="not now"):
-        client.embed([["1"]])
-
-    assert len(scripted.requests) == 1
 
 
 def test_an_error_names_the_first_sentence_of_its_request(

@@ -81,15 +81,6 @@ def test_a_negative_number_is_refused_by_its_option(number: str) -> None:
         assert {*result.stderr.splitlines()} == refusals
 
 
-def test_all_wrong_settings_are_named_one_a_line() -> None:
-    result = elmo("serve", "--port=x", ELMO_LOG_FORMAT="xml", ELMO_MAX_BODY_BYTES="8MiB")
-
-    assert result.exit_code == 2
-    lines = sorted(result.stderr.splitlines())
-    for line, name in zip(lines, ("--port", "ELMO_LOG_FORMAT", "ELMO_MAX_BODY_BYTES"), strict=True):
-        assert line.startswith(f"elmo: {name}=")
-
-
 @pytest.mark.parametrize("name", ["--tasks", "--cache"])
 def test_a_folder_that_is_none_stops_the_start_with_one_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -231,51 +228,3 @@ def test_ctrl_c_says_how_many_parts_are_finished(
         FolderRun(job, Refusing(source, KeyboardInterrupt, after=1)).run()
     assert FolderRun(job, source).run().resumed == 10
     check(job.output, elmo)
-
-
-KILLED = """
-import sys
-import numpy as np
-from elmo_serve.files.run import FolderRun
-from elmo_serve.files.options import EmbedOptions
-from elmo_serve.files.vectors import Source
-from elmo_serve.workers.messages import ModelInfo
-
-root, folder, held = sys.argv[1], sys.argv[2], int(sys.argv[3])
-
-class MadeUp(Source):
-    def groups(self, sentences, on_computed):
-        global held
-        for tokens in sentences:
-            yield [np.full((3, len(tokens), 2), len(tokens), np.float32)]
-            held -= 1
-            if not held:
-                print("held", flush=True)
-                sys.stdin.read()
-
-info = ModelInfo("made up", "1", "none", 3, 2, 0, "float32")
-options = EmbedOptions("all", "npz", input=root, output=folder, part_sentences=10)
-print(FolderRun(options, MadeUp(info, options.selected(info))).run().resumed)
-"""
-
-
-def test_a_killed_run_leaves_whole_parts_and_continues(job: EmbedOptions) -> None:
-    """SIGKILL comes while the second of three parts is written."""
-    command = [sys.executable, "-c", KILLED, job.input, job.output]
-    process = subprocess.Popen([*command, "12"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"held\n"
-    process.kill()
-    process.communicate()
-
-    with np.load(Path(job.output) / "a.txt" / "000000.npz") as arrays:
-        assert [array.shape[1] for array in arrays.values()] == list(map(len, SENTENCES[:10]))
-    manifest, left, *finished = files_in(job.output)
-    assert (manifest, finished) == (MANIFEST, ["a.txt/000000.npz"])
-    assert left.startswith("a.txt/.elmo-")
-    again = subprocess.run([*command, "-1"], capture_output=True, check=True)
-
-    assert again.stdout == b"10\n"
-    assert files_in(job.output) == [MANIFEST, *(f"{name}.npz" for name in NAMES)]
-    named = json.loads((Path(job.output) / MANIFEST).read_text())
-    assert named["parts"] == {"a.txt": 2, "b/c.txt": 1}

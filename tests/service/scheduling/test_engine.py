@@ -50,13 +50,6 @@ async def test_every_request_gets_its_own_vectors_in_its_own_order() -> None:
 
 
 @in_virtual_time
-async def test_requests_without_sentences_and_with_empty_ones_are_answered() -> None:
-    async with bench() as b:
-        assert (await b.ask([])).vectors == []
-        check(await b.ask([[], ["x"], []]), [[], ["x"], []])
-
-
-@in_virtual_time
 async def test_the_time_in_the_queue_and_the_time_with_a_worker_are_reported() -> None:
     async with bench(slow(1e-2), budget=8) as b:
         first, second = b.ask([["a"] * 6]), b.ask([["b"] * 6])
@@ -153,20 +146,6 @@ async def test_equal_sentences_of_a_request_count_once() -> None:
         await b.ask(same_length("w", 8))  # the throughput is measured now
         copies = same_length("a", 1) * 90 + same_length("b", 10)
         check(await b.ask(copies, timeout=0.5), copies)
-
-
-@in_virtual_time
-async def test_a_quota_is_free_again_after_a_request_was_cancelled_or_late() -> None:
-    async with bench(lambda: GatedWorker(is_open=False), client_tokens=100) as b:
-        for _ in range(3):
-            task = b.ask(made_of("m", 15), client="me")
-            await turns()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        with pytest.raises(DeadlineExceeded):
-            await b.ask(made_of("m", 15), client="me", timeout=1.0)
-        b.workers[0].open()
-        check(await b.ask(made_of("n", 15), client="me"), made_of("n", 15))
 
 
 # Requests that end early

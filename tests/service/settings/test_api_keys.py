@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import read_keys
 
@@ -25,32 +23,3 @@ def test_a_key_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     settings = Settings.model_validate({"api_keys": "zero", "api_keys_file": str(file)})
 
     assert settings.api_key_names() == {"zero": "1", "one": "alice", "two": "3"}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "two words",
-        "name: two words",
-        "a,b",
-        '"key"',
-        "name: 'key'",
-        "na me: key",
-        "name: key # of the nightly job",
-        "schlüssel",
-    ],
-)
-def test_any_other_line_is_refused_by_its_number(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "keys"
-    file.write_text(f"good\n{line}\n")
-
-    with pytest.raises(ValueError, match="line 2") as error:
-        read_keys(file)
-    assert line not in str(error.value)
-
-
-def test_no_text_of_a_file_shows_in_its_representation(tmp_path: Path) -> None:
-    file = tmp_path / "keys"
-    file.write_text("alice: s3cret\n")
-
-    assert "s3cret" not in repr(read_keys(file))

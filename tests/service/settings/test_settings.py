@@ -42,7 +42,3 @@ def test_keys_of_a_file_are_added_to_the_others(tmp_path: Path) -> None:
 
     assert tuple(settings.api_key_names()) == ("second", "zero", "first", "last#one")
     assert not {"first", "second", "zero"} & set(re.findall(r"\w+", repr(settings)))
-
-
-def test_without_keys_none_is_asked_for() -> None:
-    assert from_strings({}).api_key_names() == {}

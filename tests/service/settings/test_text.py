@@ -147,6 +147,16 @@ def test_a_file_that_is_missing_is_called_so(tmp_path: Path, name: str) -> None:
         (b"s3cr,et\n", "line 1 is no key"),
         (b"good\n\n\xff\xfe\n", "line 3 is no key"),
         ("s3cr\u00e9t\n".encode(), "line 1 is no key"),
+        *[
+            (f"good\n{line}\n".encode(), "line 2 is no key")
+            for line in (
+                '"s3cr"',
+                "name: s3 cr",
+                "name: 's3cr'",
+                "na me: s3cr",
+                "name: s3cr # nightly",
+            )
+        ],
     ],
 )
 def test_a_file_without_good_keys_stops_the_start_in_one_line(

@@ -17,7 +17,6 @@ from elmo_serve.workers.messages import (
     Failed,
     ModelInfo,
     Ready,
-    WarmUp,
 )
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from tests.support.clock import FakeClock
@@ -187,14 +186,6 @@ async def test_an_idle_worker_takes_whatever_is_queued() -> None:
     second = bench.pool.free(1)
 
     assert second not in (None, first)
-
-
-async def test_of_idle_workers_the_fastest_takes_a_batch() -> None:
-    bench = Bench(devices=("cpu", "cuda:0"))
-    for worker, pace in zip(bench.workers, (1e-3, 1e-5), strict=True):
-        worker.say(Ready(INFO, WarmUp(0, pace)))
-
-    assert bench.pool.free(1) is bench.pool.slots[1]
 
 
 async def test_a_worker_on_an_accelerator_holds_a_second_batch_if_it_is_full() -> None:
