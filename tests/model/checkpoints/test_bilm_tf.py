@@ -132,7 +132,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         r"data-00000-of-00001: has 99 bytes, expected .* by .*lm/",
     ),
     "data": (flipped(DATA, 40), r"lm/.* has another checksum in .*data-00000-of-00001"),
-    "index": (flipped(INDEX, 30), "not a whole index of TensorFlow: a block has another checksum"),
     "no index": (
         lambda f: (f / INDEX).write_bytes(b"index"),
         "is not a whole index of TensorFlow: it does not end as a table does",

@@ -7,7 +7,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import torch
 
 from elmo_model.checkpoints import CheckpointError, load, load_pair, native, read
 from elmo_model.checkpoints.checkpoint import tensors_of
@@ -88,10 +87,6 @@ def test_two_files_anywhere_are_a_pair(tmp_path: Path) -> None:
 
     assert found.origin.revision == expected.origin.revision
     assert found.origin.name == "a"
-    sentence = [["one", "sentence"]]
-    torch.testing.assert_close(
-        found.embed(sentence)[0], expected.embed(sentence)[0], rtol=0, atol=0
-    )
 
 
 @pytest.mark.parametrize("missing", ["options.json", "weights.hdf5"])

@@ -26,13 +26,9 @@ def test_a_module_of_tensorflow_equals_the_dump_of_bilm_tf(dumped: Path) -> None
     for name, tensor in pair.tensors.items():
         assert torch.equal(module.tensors[name], tensor), name
     assert module.config.lstm == pair.config.lstm
-    (note,) = module.notes
-    assert "has no options; clips of 3, relu and 50 characters a token were assumed" in note
-
-
-def test_the_aggregation_of_a_module_is_a_task() -> None:
-    (task,) = load(HOME / "tf_hub").tasks
+    (note,), (task,) = module.notes, module.tasks
     assert (task.name, task.weights, task.gamma) == ("elmo", (0.25, -0.5, 1.0), 1.5)
+    assert "has no options; clips of 3, relu and 50 characters a token were assumed" in note
 
 
 def test_a_module_is_read_from_its_archive_and_its_variables(tmp_path: Path) -> None:

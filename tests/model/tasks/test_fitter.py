@@ -140,20 +140,6 @@ def test_a_fit_that_diverges_later_keeps_the_best_round_before() -> None:
     assert np.isfinite([*found.weights, found.gamma]).all()
 
 
-def test_logits_are_the_linear_map_of_the_mixture() -> None:
-    head = MixtureHead(3, 4, 2, gamma=1.5)
-    torch.nn.init.normal_(head.linear.weight)
-    for scalar in head.mix.scalar_parameters:
-        torch.nn.init.normal_(scalar)
-    layers = torch.randn(3, 5, 1, 4)
-
-    found = head(layers)
-
-    weights = normalise(head.mix.weights.tolist())
-    mixed = torch.stack([mix(layers[:, row], weights, 1.5)[0] for row in range(5)])
-    torch.testing.assert_close(found, head.linear(mixed), rtol=0, atol=1e-5)
-
-
 def test_a_pair_becomes_both_vectors_their_distance_and_their_product() -> None:
     u, v = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 5.0])
 
@@ -163,13 +149,17 @@ def test_a_pair_becomes_both_vectors_their_distance_and_their_product() -> None:
     assert MixtureHead(3, 4, 2, places=2)(torch.randn(3, 5, 2, 4)).shape == (5, 2)
 
 
-def test_static_word_vectors_stand_behind_the_mixture() -> None:
-    head = MixtureHead(3, 4, 2, static=3)
-    torch.nn.init.normal_(head.linear.weight)
-    layers, static = torch.randn(3, 5, 1, 4), torch.randn(5, 1, 3)
+@pytest.mark.parametrize("width", [0, 3])
+def test_logits_are_the_linear_map_of_the_mixture_and_the_static_vectors(width: int) -> None:
+    head = MixtureHead(3, 4, 2, gamma=1.5, static=width)
+    for parameter in (head.linear.weight, *head.mix.scalar_parameters):
+        torch.nn.init.normal_(parameter)
+    layers, static = torch.randn(3, 5, 1, 4), torch.randn(5, 1, width)
 
-    found = head(layers, static)
+    found = head(layers, static if width else None)
 
-    both = torch.cat((layers.mean(0)[:, 0], static[:, 0]), dim=1)
+    weights = normalise(head.mix.weights.tolist())
+    mixed = torch.stack([mix(layers[:, row], weights, 1.5)[0] for row in range(5)])
+    both = torch.cat((mixed, static[:, 0]), dim=1)
     torch.testing.assert_close(found, head.linear(both), rtol=0, atol=1e-5)
-    assert MixtureHead(3, 4, 2, places=2, static=3).linear.in_features == 4 * 7
+    assert MixtureHead(3, 4, 2, places=2, static=width).linear.in_features == 4 * (4 + width)
