@@ -11,7 +11,7 @@ from typing import Any
 
 from elmo_model.checkpoints import allennlp, layout, options, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import Source, in_folder, is_tar, only, tarred
+from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tarred
 from elmo_model.checkpoints.state_dict import (
     arrays_of,
     bilm_entries,
@@ -46,7 +46,7 @@ def recognises(path: Path) -> bool:
         files = in_folder(path).files
         has_pair = any(name.endswith(".hdf5") for name in files)
         return any(name in files for name in (_WEIGHTS[:2] if has_pair else _WEIGHTS))
-    return is_tar(path) or (pickles.is_pickle(path) and not allennlp.is_alignment(path))
+    return is_gzip(path) or (pickles.is_pickle(path) and not allennlp.is_alignment(path))
 
 
 def read(path: Path) -> Checkpoint:
@@ -105,7 +105,7 @@ def stored_arrays(
 
 def _open(path: Path) -> tuple[Source, str, str]:
     """Return the files of an archive or folder, those of the weights, and the model's name."""
-    if not path.is_dir() and is_tar(path):
+    if not path.is_dir() and is_gzip(path):
         archive = tarred(path, lambda name: name in _WEIGHTS or _is_document(name))
         return archive, _weights_in(archive), _named(path.name, path.parent)
     source = in_folder(path if path.is_dir() else path.parent)

@@ -32,7 +32,7 @@ def recognises(path: Path) -> bool:
     """
     source = source_at(path)
     if source is None:
-        return path.name.endswith(_ENDING) and tensor_bundle.is_table(path)
+        return path.name.endswith(_ENDING)
     has_dump = any(file.endswith(".hdf5") for file in source.files)
     return any(file.endswith(_ENDING) for file in source.files) and not has_dump
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import BinaryIO
 
 import google_crc32c
@@ -171,16 +170,6 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 # The table: sorted pairs of keys and values in blocks, each with a checksum.
-
-
-def is_table(path: Path) -> bool:
-    """Return whether a file ends with the magic number of a table."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - len(_MAGIC)))
-            return stream.read() == _MAGIC
-    except OSError:
-        return False
 
 
 def _pairs(content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from elmo_model.checkpoints import allennlp, layout, options, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import Source, in_folder, is_tar, only, tar_names, tarred
+from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tar_names, tarred
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.task import Task
 
@@ -35,7 +35,7 @@ def recognises(path: Path) -> bool:
         return (path / "variables" / _INDEX).is_file() or (
             path.name == "variables" and (path / _INDEX).is_file()
         )
-    return is_tar(path) and _holds_variables(path)
+    return is_gzip(path) and _holds_variables(path)
 
 
 def read(path: Path) -> Checkpoint:

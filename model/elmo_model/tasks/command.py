@@ -101,32 +101,30 @@ class FittedTask:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of the task file, which are those of PUT /tasks/{name}."""
+        """The members of the task file, which are those of PUT /tasks/{name}.
+
+        `fit` says what the weights were learned from.
+        """
+        learned = self.found.row(LEARNED)
+        words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
+        model = {"model": self.origin.name, "revision": self.origin.revision}
         return {
             "name": self.name,
             "weights": list(self.found.best.weights),
             "gamma": self.found.best.gamma,
             "layer_norm": self.options.layer_norm,
             "description": _DESCRIPTION,
-            "model": self.origin.name,
-            "revision": self.origin.revision,
-            "fit": self._fit(),
-        }
-
-    def _fit(self) -> dict[str, Any]:
-        """Return what the weights were learned from."""
-        learned = self.found.row(LEARNED)
-        words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
-        return {
-            "kind": self.kind,
-            "data": self.found.data,
-            "model": self.origin.name,
-            "revision": self.origin.revision,
-            "seeds": self.options.seeds,
-            "scored_on": self.found.scored_on,
-            "score": learned.mean,
-            "spread": learned.spread,
-            **words,
+            **model,
+            "fit": {
+                "kind": self.kind,
+                "data": self.found.data,
+                **model,
+                "seeds": self.options.seeds,
+                "scored_on": self.found.scored_on,
+                "score": learned.mean,
+                "spread": learned.spread,
+                **words,
+            },
         }
 
 

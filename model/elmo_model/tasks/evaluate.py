@@ -96,7 +96,7 @@ def senses(encode: Encode, on_tokens: OnTokens = lambda _done, _total: None) -> 
         rows[use.field("word")].append(row)
     examples = Examples.of_words(use.word("sense") for use in uses)
     with features_of(encode, examples, on_tokens=on_tokens) as features:
-        layers = [features.layer(number)[:, 0] for number in range(features.layers)]
+        layers = features.rows(slice(None))[:, :, 0]
     misses = tuple(
         tuple(
             word

@@ -83,10 +83,6 @@ class Features:
         """Map n example numbers to their static word vectors (n, places, W)."""
         return None if self.static is None else torch.from_numpy(self.static[self.index[numbers]])
 
-    def layer(self, number: int) -> Tensor:
-        """Return one layer of all examples (N, places, 2P)."""
-        return torch.from_numpy(self.vectors[self.index, number])
-
     def mixed(self, weights: Sequence[float]) -> "Features":
         """Return features of one layer: the sum of all layers by these weights, gamma 1."""
         return Features(self.examples, self.vectors, self.index, self.static, weights)

@@ -12,7 +12,6 @@ from elmo_model.checkpoints import CheckpointError, load
 from elmo_model.checkpoints.source import (
     Source,
     in_folder,
-    is_tar,
     tar_names,
     tarred,
     zipped,
@@ -75,15 +74,8 @@ def test_a_missing_file_is_one_line(source: Source) -> None:
 def test_the_last_of_two_files_of_a_tar_counts(tmp_path: Path) -> None:
     path = tar(tmp_path / "a.tgz", ("./a", b"one"), ("b/c", b"two"), ("a", b"three"))
 
-    assert is_tar(path)
     assert list(tar_names(path)) == ["a", "b/c", "a"]
     assert tarred(path, lambda name: name == "a").read("a", 10) == b"three"
-
-
-def test_other_files_are_no_tars(tmp_path: Path) -> None:
-    for name, content in (("text", b"text"), ("gzip", b"\x1f\x8b\x08 and no more"), ("empty", b"")):
-        (tmp_path / name).write_bytes(content)
-        assert not is_tar(tmp_path / name)
 
 
 def not_utf8(path: Path) -> Path:
