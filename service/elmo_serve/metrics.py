@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from prometheus_client import (
@@ -47,7 +47,6 @@ class Metrics:
         self._counter = partial(Counter, registry=self.registry)
         self._gauge = partial(Gauge, registry=self.registry)
         self._histogram = partial(Histogram, registry=self.registry)
-        self._watched: list[tuple[Gauge, Callable[[], float]]] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
         self.model = Info(
             "elmo_model", "The models that are served.", ["model"], registry=self.registry
@@ -58,16 +57,6 @@ class Metrics:
         self._declare_workers()
         self._declare_watched()
         self.registry.register(_LogLines())
-
-    def snapshot(self) -> CollectorRegistry:
-        """Read the watched gauges now; the other metrics are read by the collector's thread."""
-        for gauge, value in self._watched:
-            gauge.set(value())
-        return self.registry
-
-    def watch(self, gauge: Gauge, value: Callable[[], float]) -> None:
-        """Let a gauge have the value that is read on the event loop, for each snapshot."""
-        self._watched.append((gauge, value))
 
     def of(self, model: str) -> ModelMetrics:
         """Return the metrics of one model, with zeros before anything has happened."""

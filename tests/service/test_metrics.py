@@ -7,7 +7,7 @@ from elmo_serve.metrics import Metrics
 
 def lines(metrics: Metrics) -> list[str]:
     """Return the exposition as Prometheus reads it."""
-    return generate_latest(metrics.snapshot()).decode().splitlines()
+    return generate_latest(metrics.registry).decode().splitlines()
 
 
 def test_two_servers_of_one_process_share_no_metric() -> None:

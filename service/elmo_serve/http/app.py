@@ -166,9 +166,7 @@ def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> l
         server.load_shedder.check,
     )
     return [
-        Middleware(
-            RequestContext, metrics=server.request_metrics, routes=routes, tracer=server.tracer
-        ),
+        Middleware(RequestContext, metrics=server.metrics, routes=routes, tracer=server.tracer),
         *_cross_origin(settings.cors_origins),
         Middleware(RequestChecks, checks=checks),
     ]

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection import ConnectionLimits, Http11
+from elmo_serve.http.middleware.context import count_unparsed
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.workers.specs import Hardware
@@ -98,7 +99,7 @@ class _UvicornServer(uvicorn.Server):
         limits = ConnectionLimits(
             settings.max_connections,
             settings.client_timeout_seconds,
-            server.request_metrics.count_unparsed,
+            partial(count_unparsed, server.metrics),
         )
         super().__init__(
             uvicorn.Config(

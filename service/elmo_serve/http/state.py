@@ -15,7 +15,6 @@ from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.text import SPLITTING
 from elmo_serve.http.helpers.writing import WRITING
 from elmo_serve.http.middleware.api_keys import KeyRing
-from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.middleware.request_checks import LoadShedder
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
@@ -104,7 +103,6 @@ class Server:
     load_shedder: LoadShedder
     bodies: ByteBudget
     deadlines: Deadlines
-    request_metrics: RequestMetrics
     tracer: "Tracer | None" = None
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))
@@ -215,21 +213,20 @@ def _server(
             settings.body_budget_bytes, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic
         ),
         deadlines=Deadlines(metrics.failures.labels("deadline")),
-        request_metrics=RequestMetrics(metrics),
     )
     _watch(server, arena)
     return server
 
 
 def _watch(server: Server, arena: Arena) -> None:
-    """Let the gauges of queues and memory be read when the metrics are asked for."""
+    """Let the gauges of queues and memory be read when the metrics are asked for, by a thread."""
     engine, metrics = server.engine, server.metrics
     for model, queue in engine.queues.items():
-        metrics.watch(metrics.queue_sentences.labels(model), partial(getattr, queue, "sentences"))
-        metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
-    metrics.watch(metrics.answer_bytes, lambda: engine.answers.used)
-    metrics.watch(metrics.receiving_bytes, lambda: server.bodies.used)
-    metrics.watch(metrics.shared_memory_bytes, lambda: arena.used)
+        metrics.queue_sentences.labels(model).set_function(partial(getattr, queue, "sentences"))
+        metrics.queue_tokens.labels(model).set_function(partial(getattr, queue, "tokens"))
+    metrics.answer_bytes.set_function(lambda: engine.answers.used)
+    metrics.receiving_bytes.set_function(lambda: server.bodies.used)
+    metrics.shared_memory_bytes.set_function(lambda: arena.used)
 
 
 def start_tracer(environment: Mapping[str, str]) -> "Tracer | None":

@@ -71,7 +71,8 @@ class FairQueue:
 
     @property
     def _retry_tokens(self) -> int:
-        return sum(job.cost for jobs in self._retries for job in jobs)
+        # A copy: the metrics are read by another thread.
+        return sum(job.cost for jobs in tuple(self._retries) for job in jobs)
 
     def tokens_before(self, virtual_time: float) -> float:
         """Estimate the tokens that run before a sentence with this virtual start time."""

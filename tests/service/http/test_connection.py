@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from elmo_serve.http.connection import ConnectionLimits, Http11
-from elmo_serve.http.middleware.context import RequestContext, RequestMetrics
+from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.metrics import Metrics
 from tests.support.raw_http import GUARD_SECONDS, statuses
 from tests.support.virtual_time import in_virtual_time
@@ -110,7 +110,7 @@ async def reading_app(scope: Scope, receive: Receive, send: Send) -> None:
 
 def connect(application: Any = app, refused: list[int] | None = None) -> Client:
     """Return a client of a server with that application."""
-    served = RequestContext(application, RequestMetrics(Metrics()), ())
+    served = RequestContext(application, Metrics(), ())
     config = uvicorn.Config(served, log_config=None, timeout_keep_alive=KEEP_ALIVE)
     limits = ConnectionLimits(10, SECONDS, (refused if refused is not None else []).append)
     return Client(partial(Http11, limits, config, ServerState(), {}))
@@ -429,7 +429,7 @@ def test_a_client_that_does_not_read_is_dropped_and_its_response_ends(reads: boo
         with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as few as it can
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-            served = RequestContext(watched, RequestMetrics(Metrics()), ())
+            served = RequestContext(watched, Metrics(), ())
             seconds = GUARD_SECONDS if reads else 0.1
             limits = ConnectionLimits(10, seconds, lambda status: None)
             config = uvicorn.Config(served, log_config=None)

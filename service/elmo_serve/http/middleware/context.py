@@ -33,24 +33,19 @@ _TRACED: Final = ("key", "sentences", "tokens")
 """Fields of the access log that are attributes of the request's span."""
 
 
-class RequestMetrics:
-    """`elmo_http_requests_total` and `elmo_http_request_duration_seconds` of one server."""
+def count(metrics: Metrics, method: str, route: str, status: int, seconds: float) -> None:
+    """Count one request; `route` is the path of a route, or `UNKNOWN`."""
+    if route == UNKNOWN:
+        method = "any"
+    elif method not in _METHODS:
+        method = "other"
+    metrics.http_requests.labels(method, route, str(status)).inc()
+    metrics.http_request_duration.labels(route).observe(seconds)
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
 
-    def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is the path of a route, or `UNKNOWN`."""
-        if route == UNKNOWN:
-            method = "any"
-        elif method not in _METHODS:
-            method = "other"
-        self._metrics.http_requests.labels(method, route, str(status)).inc()
-        self._metrics.http_request_duration.labels(route).observe(seconds)
-
-    def count_unparsed(self, status: int) -> None:
-        """Count a request that ended before its head was parsed."""
-        self._metrics.http_requests.labels("any", UNKNOWN, str(status)).inc()
+def count_unparsed(metrics: Metrics, status: int) -> None:
+    """Count a request that ended before its head was parsed."""
+    metrics.http_requests.labels("any", UNKNOWN, str(status)).inc()
 
 
 class RequestContext:
@@ -63,7 +58,7 @@ class RequestContext:
     def __init__(
         self,
         app: ASGIApp,
-        metrics: RequestMetrics,
+        metrics: Metrics,
         routes: Sequence[BaseRoute],
         tracer: "Tracer | None" = None,
     ) -> None:
@@ -114,7 +109,7 @@ class RequestContext:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = self._route(scope)
-        self._metrics.count(scope["method"], route, status, seconds)
+        count(self._metrics, scope["method"], route, status, seconds)
         if self._tracer is not None and (trace := scope["state"].get("trace")) is not None:
             _end_trace(scope, self._tracer, trace, route, status)
         level = logging.DEBUG if route in PROBES else logging.INFO

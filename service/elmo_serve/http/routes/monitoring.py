@@ -75,7 +75,7 @@ async def metrics(request: Request, server: TheServer) -> Response:
         else (generate_latest, CONTENT_TYPE_PLAIN_0_0_4)
     )
     # Milliseconds of work: not on the event loop.
-    text = await asyncio.to_thread(write, server.metrics.snapshot())
+    text = await asyncio.to_thread(write, server.metrics.registry)
     return Response(text, headers={"content-type": media_type, "vary": "Accept"})
 
 

@@ -1,6 +1,6 @@
 """Requests are counted and timed by method, route and status, in a bounded number of series."""
 
-from elmo_serve.http.middleware.context import UNKNOWN, RequestMetrics
+from elmo_serve.http.middleware.context import UNKNOWN, count, count_unparsed
 from elmo_serve.metrics import Metrics
 
 
@@ -16,12 +16,11 @@ def counted(metrics: Metrics) -> dict[tuple[str, str, str], float]:
 
 def test_clients_cannot_add_series() -> None:
     metrics = Metrics()
-    requests = RequestMetrics(metrics)
 
     for number in range(50):
-        requests.count(f"METHOD{number}", "/embed", 405, 0)
-        requests.count(f"METHOD{number}", UNKNOWN, 404, 0)
-        requests.count_unparsed(400)
+        count(metrics, f"METHOD{number}", "/embed", 405, 0)
+        count(metrics, f"METHOD{number}", UNKNOWN, 404, 0)
+        count_unparsed(metrics, 400)
 
     assert counted(metrics) == {
         ("other", "/embed", "405"): 50,

@@ -156,7 +156,6 @@ async def closed() -> AsyncIterator[InProcess]:
 
 
 def value(serving: InProcess, name: str, **labels: str) -> float:
-    serving.server.metrics.snapshot()
     return serving.server.metrics.registry.get_sample_value(f"elmo_{name}", labels) or 0.0
 
 
