@@ -86,9 +86,10 @@ class Request:
 
     def jobs(self) -> Iterator[SentenceJob]:
         """Make the jobs; their virtual start times ascend from the arrival of the request."""
-        virtual_start = self.arrived_at
-        for index in self.sentences.computed:
-            job = SentenceJob(self, index, virtual_start)
+        virtual_start, every = self.arrived_at, self.sentences
+        for index in every.computed:
+            values = every.texts[index], every.outputs[index], every.lengths[index]
+            job = SentenceJob(self, index, *values, virtual_start)
             virtual_start += self.virtual_seconds_per_token * job.cost
             yield job
 
@@ -134,6 +135,8 @@ class SentenceJob:
 
     Attributes:
         index: the number of the sentence in its request.
+        sentence: the JSON text of its tokens.
+        output: the result that is computed.
         virtual_start: orders the queue; seconds of the scheduler's clock.
         times_skipped: how many batches took a sentence with a later virtual start instead.
         was_lost: a worker died while it ran the job.
@@ -142,6 +145,9 @@ class SentenceJob:
 
     request: Request
     index: int
+    sentence: bytes
+    output: Wanted
+    tokens: int
     virtual_start: float
     times_skipped: int = 0
     was_lost: bool = False
@@ -149,21 +155,6 @@ class SentenceJob:
 
     def __post_init__(self) -> None:
         self.cost = self.tokens + BOUNDARIES
-
-    @property
-    def sentence(self) -> bytes:
-        """The JSON text of the tokens."""
-        return self.request.sentences.texts[self.index]
-
-    @property
-    def output(self) -> Wanted:
-        """The result that is computed."""
-        return self.request.sentences.outputs[self.index]
-
-    @property
-    def tokens(self) -> int:
-        """The number of tokens."""
-        return self.request.sentences.lengths[self.index]
 
     @property
     def is_wanted(self) -> bool:
