@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, Protocol
 
-from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts, Timer
-from elmo_serve.processes.workload import TaskT, Workload
+from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, TaskT, Timeouts, Timer, Workload
 
 _log = logging.getLogger("elmo_serve.processes")
 
