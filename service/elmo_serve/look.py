@@ -11,9 +11,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError
@@ -124,17 +121,15 @@ def _layer(name: str) -> str:
     return f"layer {name}" if name.isdecimal() else name
 
 
-def table(found: Uses) -> Group:
-    """Return the compared places, and a row for each pair with a bar for each layer."""
+def rows(found: Uses) -> list[list[str]]:
+    """Return the cells of a table: a row for each pair, with a bar for each layer."""
     pairs = found.pairs()
-    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    rows.add_column("pair", no_wrap=True)
-    for layer in next(iter(pairs.values())):
-        rows.add_column(layer, no_wrap=True)
-    for pair, values in pairs.items():
-        rows.add_row(pair, *(f"{value:6.3f} {bar(value)}" for value in values.values()))
-    places = Text("\n".join([found.title, "", *found.names, ""]))
-    return Group(places, rows)
+    heading = ["pair", *next(iter(pairs.values()))]
+    cells = {
+        pair: [f"{value:6.3f} {bar(value)}" for value in values.values()]
+        for pair, values in pairs.items()
+    }
+    return [heading, *([pair, *each] for pair, each in cells.items())]
 
 
 def bar(cosine: float) -> str:

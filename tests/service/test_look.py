@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pytest
-from rich.console import Console
 
 from elmo_client import Client
 from elmo_serve.look import (
@@ -17,9 +16,9 @@ from elmo_serve.look import (
     Uses,
     bar,
     look,
+    rows,
     source_of_model,
     source_of_server,
-    table,
 )
 from elmo_serve.models.opening import open_network
 from tests.support.servers import SMALL, Running
@@ -88,15 +87,11 @@ USES = Uses("a", [["a", "b"], ["a"]], [(0, 0), (1, 0)], {"0": [0.5], "average": 
 
 
 def test_a_pair_is_a_row_with_a_cosine_and_a_bar_for_each_layer() -> None:
-    console = Console(width=100)
-    with console.capture() as capture:
-        console.print(table(USES))
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-
-    assert lines[0] == 'Cosine of uses of "a", centred'
-    assert lines[2:4] == ["1 [a] b", "2 [a]"]
-    assert lines[5].split() == ["pair", "layer", "0", "average"]
-    assert lines[6].split() == ["1", "and", "2", "0.500", "█████", "-0.250", "░░"]
+    assert (USES.title, USES.names) == ('Cosine of uses of "a", centred', ["1 [a] b", "2 [a]"])
+    assert rows(USES) == [
+        ["pair", "layer 0", "average"],
+        ["1 and 2", " 0.500 █████", "-0.250 ░░"],
+    ]
 
 
 def test_a_bar_is_as_long_as_its_cosine() -> None:

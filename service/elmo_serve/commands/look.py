@@ -22,7 +22,7 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.terminal import show, steps, tell
+from elmo_serve.commands.terminal import print_table, steps, tell
 from elmo_serve.files.connected import connected
 
 _PATIENCE_SECONDS = 5.0
@@ -70,4 +70,5 @@ def look(texts: tuple[str, ...], word: str | None, raw: bool, **options: Any) ->
     if options["as_json"]:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:
-        show(uses.table(found), width=120)
+        click.echo("\n".join([found.title, "", *found.names, ""]))
+        print_table(uses.rows(found))

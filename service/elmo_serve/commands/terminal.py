@@ -8,14 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from elmo_model.steps import OnStep
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def tell(line: str) -> None:
@@ -27,16 +24,6 @@ def fail(message: str, code: int) -> NoReturn:
     """Print one line to stderr and end with `code`: 1 for a failure, 2 for a wrong command line."""
     tell(" ".join(message.split()))
     sys.exit(code)
-
-
-def show(found: RenderableType, width: int) -> None:
-    """Print tables and text to standard output, in lines of `width` where that is no terminal."""
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = width
-    console.print(found)
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:

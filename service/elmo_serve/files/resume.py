@@ -187,6 +187,8 @@ def folder_of_parts(
         OSError: it cannot be made.
     """
     path = folder / MANIFEST
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder} is a file, expected a folder of parts; move it")
     folder.mkdir(parents=True, exist_ok=True)
     if not path.exists() and any(folder.iterdir()):
         raise FileError(f"{folder} is not empty and has no {MANIFEST}; name another folder")
