@@ -11,9 +11,6 @@ from typing import IO, Final
 
 from filelock import FileLock, Timeout
 
-LOCK: Final = ".lock"
-"""The file in a folder that its only writer locks."""
-
 _LOGGED_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.01
 
@@ -55,7 +52,7 @@ def locked_file(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 @contextmanager
 def only_writer(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Hold the lock of a folder, which is made, while the block runs: that of a file in it.
+    """Hold the lock of a folder, which is made, while the block runs: that of the file `.lock`.
 
     On NFS only a file that is open for writing can be locked, and no folder. Raises `refusal` where
     another process holds the lock, and OSError.
@@ -63,7 +60,7 @@ def only_writer(folder: Path, refusal: Exception) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked_file(folder / LOCK, wait=False))
+            stack.enter_context(locked_file(folder / ".lock", wait=False))
         except BlockingIOError:
             raise refusal from None
         yield

@@ -58,16 +58,6 @@ class MixtureHead(nn.Module):
         logits: Tensor = self.linear(self.dropout(joined(mixed)))
         return logits
 
-    def loss(
-        self, layers: Tensor, labels: Tensor, l2_weights: float, static: Tensor | None = None
-    ) -> Tensor:
-        """Return the mean cross-entropy plus `l2_weights` times the squared norm of s.
-
-        The penalty draws the weights to the average of all layers (Peters et al. 2018, 3.3).
-        """
-        penalty = l2_weights * self.mix.weights.square().sum()
-        return functional.cross_entropy(self(layers, static), labels) + penalty
-
 
 def joined(mixed: Tensor) -> Tensor:
     """Map (n, 1, 2P) to (n, 2P), and pairs (n, 2, 2P) to (n, 8P)."""
@@ -75,11 +65,6 @@ def joined(mixed: Tensor) -> Tensor:
         return mixed[:, 0]
     first, second = mixed[:, 0], mixed[:, 1]
     return torch.cat((first, second, (first - second).abs(), first * second), dim=1)
-
-
-def initial_gamma(deviation: float) -> float:
-    """Return the scale that gives vectors of this standard deviation a deviation of 1."""
-    return 1 / deviation if math.isfinite(deviation) and deviation > 1e-6 else 1.0
 
 
 ROUND_STEPS = 100
@@ -167,7 +152,7 @@ def fit_once(train: Features, validation: Features, options: FitOptions, seed: i
             len(classes),
             places=train.index.shape[1],
             dropout=options.dropout,
-            gamma=initial_gamma(_deviation(train)),
+            gamma=_initial_gamma(train),
             static=0 if train.static is None else train.static.shape[1],
         )
         torch.manual_seed(seed)
@@ -209,9 +194,10 @@ def _train_round(
     order = torch.cat([torch.randperm(len(train)) for _ in range(passes)])
     for chosen in torch.split(order, options.batch):
         rows = chosen.numpy()
-        loss = head.loss(
-            train.rows(rows), labels[chosen], options.l2_weights, train.static_rows(rows)
-        )
+        logits = head(train.rows(rows), train.static_rows(rows))
+        # The penalty draws the weights to the average of all layers (Peters et al. 2018, 3.3).
+        penalty = options.l2_weights * head.mix.weights.square().sum()
+        loss = functional.cross_entropy(logits, labels[chosen]) + penalty
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -247,6 +233,10 @@ def _score(head: MixtureHead, classes: Sequence[str], features: Features) -> Sco
     return replace(scores, span_f1=span_f1(by_sentence(labels), by_sentence(found)))
 
 
-def _deviation(features: Features) -> float:
-    """Return the standard deviation of the average of the layers, by at most 4,096 examples."""
-    return float(features.rows(slice(0, EVALUATED_ROWS)).mean(dim=0).std())
+def _initial_gamma(features: Features) -> float:
+    """Return the scale that gives the average of the layers a standard deviation of 1.
+
+    The deviation is that of at most 4,096 examples.
+    """
+    deviation = float(features.rows(slice(0, EVALUATED_ROWS)).mean(dim=0).std())
+    return 1 / deviation if math.isfinite(deviation) and deviation > 1e-6 else 1.0
