@@ -1,6 +1,6 @@
 """Aligned multilingual ELMo: mixed vectors in a space that languages share."""
 
-import zipfile
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,7 @@ def test_layers_and_models_without_a_matrix_are_unchanged(tmp_path: Path) -> Non
 
 def test_the_matrix_is_found_by_its_ending_by_its_path_or_in_a_zip(tmp_path: Path) -> None:
     folder = aligned(tmp_path / "fr", name="fr_best_mapping.pth")
-    archive = tmp_path / "fr.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for path in folder.iterdir():
-            file.write(path, path.name)
+    archive = shutil.make_archive(str(folder), "zip", folder)
     places = folder, folder / "fr_best_mapping.pth", archive
     origins = [load(place).origin for place in places]
     assert {origin.format for origin in origins} == {"allennlp"}

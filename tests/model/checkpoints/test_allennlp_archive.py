@@ -19,6 +19,7 @@ from elmo_model.checkpoints import CheckpointError, load, read, save
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import read_pair, write_pair
+from tests.support.tars import write_tar
 
 PREFIX = "text_field_embedder.token_embedder_elmo._elmo."
 MIXES = {0: ([0.25, -0.5, 1.5], 0.75), 1: ([0.0, 0.0, 3.0], 1.25)}
@@ -79,13 +80,8 @@ def archive(
     """Write a model.tar.gz as AllenNLP does: documents first, then the weights."""
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
-    with tarfile.open(path, "w:gz") as tar:
-        documents = {name: text.encode() for name, text in (files or {}).items()}
-        for name, data in {**documents, weights: buffer.getvalue()}.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return path
+    documents = [(name, text.encode()) for name, text in (files or {}).items()]
+    return write_tar(path, *documents, (weights, buffer.getvalue()))
 
 
 def config(options_file: str | None = "https://x/elmo_options.json", **embedder: Any) -> str:

@@ -4,7 +4,6 @@ TensorFlow 2.21 saved the golden checkpoint from the weights of `golden/bilm_tra
 """
 
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,10 +59,7 @@ def test_a_model_of_one_layer_has_no_cell_number(tmp_path: Path) -> None:
 
 def test_a_zip_equals_the_folder(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "ckpt", write_pair(tmp_path / "pair"))
-    archive = tmp_path / "ckpt.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in folder.iterdir():
-            file.write(path, f"model/{path.name}")
+    archive = shutil.make_archive(str(folder), "zip", tmp_path, "ckpt")
     assert load(archive).origin == load(folder).origin
 
 

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import struct
 import tarfile
 import tracemalloc
@@ -16,20 +15,14 @@ import pytest
 
 from elmo_model.checkpoints import CheckpointError, read
 from tests.support.checkpoints import change_options, write_pair
+from tests.support.tars import write_tar
 from tests.support.tensor_bundle import table, variables, write_bundle
 
 MANY = 10_001
 
 
-def tar(name: str, content: bytes) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        with tarfile.open(folder / "a.tar.gz", "w:gz") as archive:
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-        return folder / "a.tar.gz"
-
-    return write
+def tar_bomb(folder: Path) -> Path:
+    return write_tar(folder / "a.tar.gz", ("weights.th", bytes(20_000_000)))
 
 
 def headers(folder: Path) -> Path:
@@ -127,7 +120,7 @@ def nested(folder: Path) -> Path:
 
 HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "sparse tar": (sparse, "sparse"),
-    "tar bomb": (tar("weights.th", bytes(20_000_000)), "unpacks to more than"),
+    "tar bomb": (tar_bomb, "unpacks to more than"),
     "tar of many": (headers, "10,000"),
     "zip of many": (zip_of(MANY), "10,000"),
     "zip bomb": (lying_zip(4), "unpacks to 2,147,483,647 bytes from 4,"),

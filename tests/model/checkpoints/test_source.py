@@ -1,8 +1,6 @@
 """Files of a folder, a zip or a tar: bounded reads, and one line for a hostile archive."""
 
-import io
 import struct
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -17,18 +15,10 @@ from elmo_model.checkpoints.source import (
     zipped,
 )
 from tests.support.checkpoints import write_pair
+from tests.support.tars import write_tar
 
 CONTENT = {"a.txt": b"first", "b.txt": b"second"}
 SHADOWS = ("._a.txt", "__MACOSX/._a.txt")  # which macOS adds
-
-
-def tar(path: Path, *members: tuple[str, bytes]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in members:
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return path
 
 
 @pytest.fixture(params=["folder", "files", "zip", "tar"])
@@ -44,7 +34,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
         case "files":
             return in_folder(folder, [str(folder / name) for name in CONTENT])
         case "tar":
-            path = tar(tmp_path / "model.tar.gz", *everything.items())
+            path = write_tar(tmp_path / "model.tar.gz", *everything.items())
             return tarred(path, lambda _: True)
         case _:
             with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
@@ -72,7 +62,7 @@ def test_a_missing_file_is_one_line(source: Source) -> None:
 
 
 def test_the_last_of_two_files_of_a_tar_counts(tmp_path: Path) -> None:
-    path = tar(tmp_path / "a.tgz", ("./a", b"one"), ("b/c", b"two"), ("a", b"three"))
+    path = write_tar(tmp_path / "a.tgz", ("./a", b"one"), ("b/c", b"two"), ("a", b"three"))
 
     assert list(tar_names(path)) == ["a", "b/c", "a"]
     assert tarred(path, lambda name: name == "a").read("a", 10) == b"three"

@@ -3,8 +3,7 @@
 TensorFlow 2.21 saved the golden module from the weights of `golden/bilm_training/char`.
 """
 
-import io
-import tarfile
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from elmo_model.checkpoints import CheckpointError, load, read
 from tests.support import golden
 from tests.support.checkpoints import write_pair
+from tests.support.tars import write_tar
 from tests.support.tensor_bundle import variables, write_bundle
 
 HOME = golden.GOLDEN / "tensorflow"
@@ -33,9 +33,7 @@ def test_a_module_of_tensorflow_equals_the_dump_of_bilm_tf(dumped: Path) -> None
 
 def test_a_module_is_read_from_its_archive_and_its_variables(tmp_path: Path) -> None:
     expected = load(HOME / "tf_hub")
-    archive = tmp_path / "elmo_2.tar.gz"
-    with tarfile.open(archive, "w:gz") as tar:
-        tar.add(HOME / "tf_hub", arcname=".")
+    archive = shutil.make_archive(str(tmp_path / "elmo_2"), "gztar", HOME / "tf_hub")
     for place in (archive, HOME / "tf_hub" / "variables"):
         elmo = load(place)
         assert elmo.origin.revision == expected.origin.revision and elmo.tasks == expected.tasks
@@ -61,9 +59,7 @@ def test_an_aggregation_of_another_number_of_layers_is_refused(tmp_path: Path) -
 
 
 def test_an_archive_without_its_index_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "elmo.tar.gz"
-    with tarfile.open(path, "w:gz") as tar:
-        tar.add(HOME / "tf_hub" / "variables" / "variables.data-00000-of-00001", "variables/data")
+    path = write_tar(tmp_path / "elmo.tar.gz", ("variables/data", b"data"))
 
     with pytest.raises(CheckpointError, match=r"tar\.gz: holds no variables\.index"):
         load(path)
@@ -71,10 +67,8 @@ def test_an_archive_without_its_index_is_refused(tmp_path: Path) -> None:
 
 def test_a_module_is_told_from_an_archive_of_allennlp_by_its_first_names(tmp_path: Path) -> None:
     """The truncated weights come after the telling name, so recognition does not reach them."""
-    path = tmp_path / "model.tar.gz"
-    with tarfile.open(path, "w:gz") as tar:
-        for name in ("config.json", "weights.th", "variables/variables.index"):
-            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    names = "config.json", "weights.th", "variables/variables.index"
+    path = write_tar(tmp_path / "model.tar.gz", *((name, b"") for name in names))
 
     with pytest.raises(CheckpointError, match=r"model\.tar\.gz:weights\.th: is not a pickle"):
         load(path)

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-import zipfile
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,10 +56,7 @@ def test_precomputed_vectors_replace_the_characters(tokens: Path) -> None:
 
 
 def test_the_table_is_found_by_its_own_name_and_in_a_zip(tokens: Path, tmp_path: Path) -> None:
-    archive = tmp_path / "tokens.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for path in tokens.iterdir():
-            file.write(path, f"216/{path.name}")
+    archive = shutil.make_archive(str(tokens), "zip", tmp_path, tokens.name)
     expected = load(tokens).origin.revision
     assert load(tokens / "elmo_token_embeddings.hdf5").origin.revision == expected
     assert load(archive).origin.revision == expected
