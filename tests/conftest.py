@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import hypothesis
@@ -17,7 +18,11 @@ import pytest
 
 from tests.support import fork_server
 from tests.support.browser import Page, browser
+from tests.support.scripted_server import ScriptedServer, scripted_server
 from tests.support.servers import SMALL, Running, running
+
+if TYPE_CHECKING:
+    from elmo_model.network.elmo import ElmoNetwork
 
 KEY = "open-sesame"
 
@@ -77,6 +82,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         max_sentence_tokens=1_000,
     ) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def elmo() -> ElmoNetwork:
+    """The network that the servers run, in this process."""
+    from elmo_model.checkpoints import load  # noqa: PLC0415 - most tests need no network
+
+    return load(SMALL)
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    """A server whose vectors spell the first token, which must be a number."""
+    with scripted_server() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

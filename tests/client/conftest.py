@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 
 from elmo_client import Client
-from elmo_model.checkpoints import load
-from elmo_model.network.elmo import ElmoNetwork
 from tests.client.both_clients import CLIENTS
 from tests.conftest import KEY
 from tests.support.language_models import write_bundle
-from tests.support.scripted_server import ScriptedServer, scripted_server
-from tests.support.servers import SMALL, Running, running
-
-
-@pytest.fixture
-def scripted() -> Iterator[ScriptedServer]:
-    with scripted_server() as server:
-        yield server
+from tests.support.servers import Running, running
 
 
 @pytest.fixture(scope="module", params=CLIENTS)
@@ -49,9 +40,3 @@ def scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     model = write_bundle(folder / "bilm_tf")
     with running(folder, model=model, cache=folder / "cache") as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def elmo() -> ElmoNetwork:
-    """The network that the servers run, in this process."""
-    return load(SMALL)

@@ -37,13 +37,6 @@ def test_every_name_has_a_row_in_the_table() -> None:
     assert set(NAMED) == set(get_args(LayerName))
 
 
-@pytest.mark.parametrize("layers", [*NAMED, [0, 1], 2])
-def test_pooling_dtype_and_normalize_are_those_of_the_request(layers: Any) -> None:
-    output = replace(select(layers, 3, pooling="max", normalize=True), dtype="float16")
-
-    assert (output.pooling, output.dtype, output.normalize) == ("max", "float16", True)
-
-
 @pytest.mark.parametrize(
     ("layers", "pooling", "shape"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -17,19 +16,11 @@ from tests.support.scripted_server import (
     correct,
     hang_up,
     refuse,
-    scripted_server,
 )
 from tests.support.servers import Running
 
 SECONDS = (0.2, 2, 20)
 """Lengths of a load: a longer one follows where a busy machine answered too few requests."""
-
-
-@pytest.fixture
-def scripted() -> Iterator[ScriptedServer]:
-    """A server whose vectors spell the first token, which must be a number."""
-    with scripted_server() as found:
-        yield found
 
 
 @pytest.mark.parametrize("load", [("--clients", 2), ("--rate", 100)])

@@ -19,7 +19,6 @@ from elmo_serve.commands.embed_run import is_stream
 from elmo_serve.files.proteins import begins_as_fasta
 from tests.support.embedding_runs import (
     COMMAND,
-    TEXT,
     begin,
     close,
     done,
@@ -31,13 +30,6 @@ from tests.support.scripted_server import scripted_server
 from tests.support.servers import SMALL, Running
 
 PLAIN = ("--input-format", "plain")
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "input.txt"
-    path.write_text("".join(f"{line}\n" for line in TEXT), encoding="utf-8")
-    return path
 
 
 def test_blank_lines_are_listed_or_kept(tmp_path: Path) -> None:

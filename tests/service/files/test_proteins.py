@@ -98,15 +98,6 @@ def test_the_last_of_an_id_counts_and_it_is_said(tmp_path: Path) -> None:
     assert found.notes == ("in.fasta: 2 records left out: a later record has the same id",)
 
 
-def test_the_same_sequence_is_said_and_computed_where_sequences_are_keys(tmp_path: Path) -> None:
-    text = write(tmp_path / "in.fasta", ">a\nAC\n>b\nAC\n")
-
-    found = records(text, Rules(), "sequence")
-
-    assert len(list(found.sentences())) == 2
-    assert found.notes == ("in.fasta: 1 record with the sequence of another: it is written once",)
-
-
 def test_the_memory_of_records_is_a_hash_each(tmp_path: Path) -> None:
     count, length = 5_000, 200
     text = write(

@@ -71,6 +71,7 @@ def test_the_first_sane_request_id_is_taken_or_a_new_one_made() -> None:
     scope = {"headers": [(b"x-request-id", b"a b"), (b"x-request-id", b"a-1:B_2.c")]}
 
     assert headers.request_id(scope) == "a-1:B_2.c"
+    assert headers.request_id({"headers": [(b"x-request-id", b"0" * 128)]}) == "0" * 128
     scope["headers"].pop()
     made = {headers.request_id(scope) for _ in range(10)}
     assert len(made) == 10

@@ -54,18 +54,6 @@ def start(folder: Path, index: Path) -> subprocess.CompletedProcess[str]:
     return run(["elmo", "serve", "--index", index, *options])
 
 
-def test_a_torn_index_stops_the_start_with_one_line(tmp_path: Path) -> None:
-    made_up_index(folder := tmp_path / "index", [["a", "b"]])
-    path = folder / "1.npy"
-    path.write_bytes(path.read_bytes()[:-1])
-
-    found = start(tmp_path, folder)
-
-    assert found.returncode == 2
-    (line,) = found.stderr.splitlines()
-    assert line.startswith(f"elmo: --index={str(folder)!r} is not allowed: ")
-
-
 def test_an_index_of_another_model_stops_the_start(tmp_path: Path) -> None:
     made_up_index(tmp_path / "index", [["a", "b"]])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from itertools import cycle
 
@@ -21,17 +20,10 @@ from tests.support.scripted_server import (
     hang_up,
     refuse,
     respond,
-    scripted_server,
 )
 
 SAFE = "application/vnd.safetensors"
 BODIES = [b'{"sentences": [["%d", "0"]]}' % number for number in (1, 2)]
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with scripted_server() as scripted:
-        yield scripted
 
 
 class Sends:
@@ -56,46 +48,38 @@ def wrong(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     correct(handler, body.replace(b'"1"', b'"3"').replace(b'"2"', b'"3"'))
 
 
-async def test_right_answers_count_with_their_tokens(server: ScriptedServer) -> None:
-    send = Sends(server.url)
+async def test_right_answers_count_with_their_tokens(scripted: ScriptedServer) -> None:
+    send = Sends(scripted.url)
     for _ in range(4):
         await send()
 
     phase = send.phase
     assert (phase.sent, phase.answered, phase.done, phase.done_tokens) == (4, 4, 4, 8)
     assert (phase.compared, phase.wrong, phase.worst) == (2, 0, 0.0)
-    assert {headers["X-Request-Timeout"] for _, headers in server.requests} == {"60"}
+    assert {headers["X-Request-Timeout"] for _, headers in scripted.requests} == {"60"}
 
 
-async def test_a_latency_counts_from_when_the_request_was_due(server: ScriptedServer) -> None:
-    send = Sends(server.url)
-    await send(due=time.perf_counter() - 20)
-
-    assert send.phase.latencies[0] >= 20
-    assert send.phase.done == 1
-
-
-async def test_an_answer_counts_as_done_when_it_comes_not_when_it_was_due(
-    server: ScriptedServer,
+@pytest.mark.parametrize(
+    ("allowed", "left", "late", "done"),
+    [(600, 1_000, 0, 1), (600, -1, 0, 0), (10, 1_000, 1, 0)],
+    ids=["done", "after the end", "late"],
+)
+async def test_an_answer_counts_when_it_comes_and_its_latency_from_when_it_was_due(
+    scripted: ScriptedServer, allowed: float, left: float, late: int, done: int
 ) -> None:
-    send = Sends(server.url)
-    send.phase.until = time.perf_counter() - 1
+    send = Sends(scripted.url, timeout=allowed)
+    send.phase.until = time.perf_counter() + left
     await send(due=time.perf_counter() - 20)
 
-    assert (send.phase.answered, send.phase.done) == (1, 0)
+    phase = send.phase
+    assert (phase.late, phase.answered, phase.done) == (late, 1 - late, done)
+    assert len(phase.latencies) == 1 - late and all(each >= 20 for each in phase.latencies)
+    assert not phase.is_bad
 
 
-async def test_an_answer_after_the_timeout_is_late(server: ScriptedServer) -> None:
-    send = Sends(server.url, timeout=10)
-    await send(due=time.perf_counter() - 20)
-
-    assert (send.phase.late, send.phase.answered, send.phase.done) == (1, 0, 0)
-    assert not send.phase.latencies and not send.phase.is_bad
-
-
-async def test_a_wrong_vector_is_named(server: ScriptedServer) -> None:
-    server.script = [correct, correct, wrong, correct]
-    send = Sends(server.url)
+async def test_a_wrong_vector_is_named(scripted: ScriptedServer) -> None:
+    scripted.script = [correct, correct, wrong, correct]
+    send = Sends(scripted.url)
     for _ in range(4):
         await send()
 
@@ -105,18 +89,18 @@ async def test_a_wrong_vector_is_named(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_refusal_counts_apart_from_failures(server: ScriptedServer, status: int) -> None:
-    server.script = [refuse(status, Retry_After="3")]
-    send = Sends(server.url)
+async def test_a_refusal_counts_apart_from_failures(scripted: ScriptedServer, status: int) -> None:
+    scripted.script = [refuse(status, Retry_After="3")]
+    send = Sends(scripted.url)
 
     assert await send() == 3
     assert send.phase.refused == {status: 1}
     assert not send.phase.is_bad and not send.phase.faults
 
 
-async def test_a_gateway_timeout_is_late_and_another_error_failed(server: ScriptedServer) -> None:
-    server.script = [refuse(504), refuse(500)]
-    send = Sends(server.url)
+async def test_a_gateway_timeout_is_late_and_another_error_failed(scripted: ScriptedServer) -> None:
+    scripted.script = [refuse(504), refuse(500)]
+    send = Sends(scripted.url)
     await send()
     await send()
 
@@ -125,17 +109,17 @@ async def test_a_gateway_timeout_is_late_and_another_error_failed(server: Script
     assert "not now" in send.phase.faults[0]
 
 
-async def test_a_broken_connection_is_a_lost_request(server: ScriptedServer) -> None:
-    server.script = [hang_up]
-    send = Sends(server.url)
+async def test_a_broken_connection_is_a_lost_request(scripted: ScriptedServer) -> None:
+    scripted.script = [hang_up]
+    send = Sends(scripted.url)
 
     assert await send() == 0.1, "a dead server is not asked without end"
     assert send.phase.lost == 1 and send.phase.faults[0].startswith("lost: ")
 
 
-async def test_the_warm_up_counts_wrong_and_lost_requests_alone(server: ScriptedServer) -> None:
-    server.script = [correct, refuse(503), hang_up]
-    send = Sends(server.url)
+async def test_the_warm_up_counts_wrong_and_lost_requests_alone(scripted: ScriptedServer) -> None:
+    scripted.script = [correct, refuse(503), hang_up]
+    send = Sends(scripted.url)
     send.phase.since = time.perf_counter() + 500
     for _ in range(3):
         await send()
@@ -145,12 +129,12 @@ async def test_the_warm_up_counts_wrong_and_lost_requests_alone(server: Scripted
     assert phase.lost == 1
 
 
-async def test_a_large_response_is_compared_too(server: ScriptedServer) -> None:
+async def test_a_large_response_is_compared_too(scripted: ScriptedServer) -> None:
     def large(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
         respond(handler, 200, b"x" * 100_000, SAFE)
 
-    server.script = [large]
-    send = Sends(server.url)
+    scripted.script = [large]
+    send = Sends(scripted.url)
     await send()
 
     assert send.phase.wrong == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints import CheckpointError, load
+from elmo_model.checkpoints import CheckpointError
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.models.opening import InProcess, open_network, place_of
 from elmo_serve.output import select
@@ -12,11 +12,6 @@ from elmo_serve.workers.specs import Hardware
 from tests.support.servers import SMALL
 
 SENTENCES = [["The", "cat", "sat"], [], ["a"]]
-
-
-@pytest.fixture(scope="module")
-def elmo() -> ElmoNetwork:
-    return load(SMALL)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,13 @@ import contextvars
 
 import pytest
 
-from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, LatencyEstimate, Timeouts, Watchdog
+from elmo_serve.processes.watchdog import (
+    EVENT_LOOP_CLOCK,
+    BatchBudget,
+    LatencyEstimate,
+    Timeouts,
+    Watchdog,
+)
 from tests.support.clock import FakeClock
 
 TIMEOUTS = Timeouts(first_batch=60, batch=5)
@@ -107,3 +113,29 @@ async def test_a_call_is_made_later_in_a_context_of_its_own() -> None:
 
     assert await called == "none"
     assert EVENT_LOOP_CLOCK.now() > before
+
+
+@pytest.mark.parametrize(
+    ("batches", "size"),
+    [
+        ([-400], 400),
+        ([-200, -500], 200),  # the second was cut earlier and tells nothing new
+        ([-100, *[100] * 31], 100),
+        ([-100, *[100] * 32], 113),
+        ([-100, *[50] * 1_000], 100),  # small batches prove nothing
+        ([-100, *[100] * 31, -100, 100], 100),  # a failure starts the probation again
+        ([-100, *[1_000] * 32 * 40], 1_000),
+    ],
+)
+def test_a_budget_is_limited_after_a_failure_and_grows_after_many_large_batches(
+    batches: list[int], size: int
+) -> None:
+    """A negative number is half of a batch that failed."""
+    budget = BatchBudget(1_000)
+    for batch in batches:
+        if batch < 0:
+            budget.limit(-batch)
+        else:
+            budget.grow(batch)
+
+    assert budget.size == size

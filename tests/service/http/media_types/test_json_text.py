@@ -25,14 +25,3 @@ def test_every_number_survives_json(dtype: str) -> None:
     text = json.loads(body(JSON, [numbers[None]]))["embeddings"][0][0]
 
     np.testing.assert_array_equal(np.asarray(text, dtype).view(bits), numbers.view(bits))
-
-
-def test_embedding_objects_are_numbered_from_the_first_on() -> None:
-    texts = json_text.texts([np.array([0.5, 1.0], "float32"), np.array([2.0], "float32")])
-
-    found = json.loads(b"[" + b"".join(json_text.embedding_objects(texts, 7)) + b"]")
-
-    assert found == [
-        {"object": "embedding", "index": 7, "embedding": [0.5, 1.0]},
-        {"object": "embedding", "index": 8, "embedding": [2.0]},
-    ]

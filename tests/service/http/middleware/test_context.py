@@ -26,14 +26,6 @@ def logged(server: Running, request_id: str) -> list[dict[str, Any]]:
     return found()
 
 
-@pytest.mark.parametrize("sent", ["a", "abc-DEF_123.x:y", "0" * 128])
-def test_a_sane_request_id_comes_back(client: httpx.Client, sent: str) -> None:
-    for path in ("/info", "/nowhere", "/metrics"):
-        answer = client.get(path, headers={"X-Request-Id": sent})
-
-        assert answer.headers.get_list("x-request-id") == [sent]
-
-
 def test_no_header_can_be_smuggled_in_by_a_request_id(server: Running) -> None:
     for sent in (b"a\rX-Evil: 1", b"a\nX-Evil: 1", b"a\x00X-Evil: 1", b"a\x0bX-Evil: 1"):
         head = b"GET /info HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Request-Id: "

@@ -1,18 +1,10 @@
-"""A text and the golden model."""
+"""A text of a few lines."""
 
 from pathlib import Path
 
 import pytest
 
-from elmo_model.checkpoints import load
-from elmo_model.network.elmo import ElmoNetwork
 from tests.support.embedding_runs import TEXT
-from tests.support.servers import SMALL
-
-
-@pytest.fixture(scope="package")
-def elmo() -> ElmoNetwork:
-    return load(SMALL)
 
 
 @pytest.fixture
