@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import platformdirs
+
 from elmo_model.errors import ElmoError
 
 if TYPE_CHECKING:  # `elmo embed --server` needs no pydantic
@@ -40,19 +42,11 @@ class CacheSettings:
 
 
 def cache_folder(settings: Settings) -> Path | None:
-    """Return the cache folder of a server; None where none is set and the user has no home.
-
-    The default is in the user's cache folder (XDG Base Directory Specification).
-    """
+    """Return the cache folder of a server; None where none is set and the user has no home."""
     if settings.cache is not None:
         return settings.cache
-    configured = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification says to ignore a relative path.
-    try:
-        base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
-    except RuntimeError:  # a user without a home, as in a container
-        return None
-    return base / "elmo-serve"
+    folder = platformdirs.user_cache_path("elmo-serve")
+    return folder if folder.is_absolute() else None  # "~" was not replaced
 
 
 def with_cache(settings: Settings) -> Settings:
