@@ -45,8 +45,10 @@ def cache_folder(settings: Settings) -> Path | None:
     """Return the cache folder of a server; None where none is set and the user has no home."""
     if settings.cache is not None:
         return settings.cache
-    folder = platformdirs.user_cache_path("elmo-serve")
-    return folder if folder.is_absolute() else None  # "~" was not replaced
+    try:
+        return platformdirs.user_cache_path("elmo-serve")
+    except RuntimeError:  # a user without a home, as in a container
+        return None
 
 
 def with_cache(settings: Settings) -> Settings:

@@ -81,10 +81,10 @@ def keep_tasks(
 
 def default_folder() -> Path:
     """Return elmo-serve/tasks in the user's data folder. Raises SettingsError without a home."""
-    folder = platformdirs.user_data_path("elmo-serve") / "tasks"
-    if not folder.is_absolute():  # "~" was not replaced
-        raise SettingsError(f"{variable('tasks')} is not set and the user has no home folder")
-    return folder
+    try:
+        return platformdirs.user_data_path("elmo-serve") / "tasks"
+    except RuntimeError as error:
+        raise SettingsError(f"{variable('tasks')} is not set: {error}") from None
 
 
 def open_folder(folder: Path, called: str = variable("tasks")) -> None:

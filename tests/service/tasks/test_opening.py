@@ -52,3 +52,15 @@ def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
         assert "ELMO_TASKS=" not in warning, "nobody has set it"
         with pytest.raises(Conflict, match="ELMO_TASKS"):
             folder.put([NER], OWNER)
+
+
+def test_a_user_without_a_home_has_no_default_folder(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    folder = open_tasks(None)
+
+    assert len(warnings(caplog)) == 1
+    with pytest.raises(Conflict, match="ELMO_TASKS"):
+        folder.put([NER], OWNER)
