@@ -30,10 +30,8 @@ def configure(level: str, form: str) -> None:
     """Log to stderr, from `level` up ("debug", "info", "warning", "error"), as "text" or "json".
 
     A second call replaces the handler of the first. Child processes log likewise: see `_child_main`
-    of `processes.child`. Raises ValueError for another level or form.
+    of `processes.child`. Raises ValueError for another level, KeyError for another form.
     """
-    if form not in _FORMATTERS:
-        raise ValueError(f"log format {form!r} is none of {', '.join(_FORMATTERS)}")
     root = logging.getLogger()
     root.setLevel(level.upper())
     if (old := _handler()) is not None:

@@ -42,13 +42,19 @@ def first(scope: "Scope", name: bytes) -> str | None:
 
     White space around a value is no part of it (RFC 9110, 5.5).
     """
-    return next(iter(every(scope, name)), None)
+    for sent, value in scope["headers"]:
+        if sent == name:
+            return _text(value)
+    return None
 
 
 def every(scope: "Scope", name: bytes) -> tuple[str, ...]:
     """Return the values of all headers called `name` (lower case), in their order."""
-    headers = scope["headers"]
-    return tuple(str(each, "latin-1").strip(" \t") for sent, each in headers if sent == name)
+    return tuple(_text(value) for sent, value in scope["headers"] if sent == name)
+
+
+def _text(value: bytes) -> str:
+    return str(value, "latin-1").strip(" \t")
 
 
 def accept(scope: "Scope") -> tuple[str, ...]:

@@ -19,7 +19,6 @@ _ATTEMPTS: Final = 5  # attempts in a row without a new byte before the download
 _USER_AGENT: Final = "Mozilla/5.0 (compatible; elmo-serve)"
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)  # seconds
 # 18 digits: Python refuses to convert numbers of thousands of digits, which a server may send.
-_LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18})")
 # A version is sent back in If-Range, which httpx encodes as ASCII.
 _STRONG_ETAG: Final = re.compile(r'"[!#-~]{0,256}"')
@@ -104,8 +103,8 @@ class Transfer:
     def _span(self, response: httpx.Response, have: int) -> tuple[int, int | None]:
         """Return the first byte that the response holds, and the size of the whole file."""
         if response.status_code != httpx.codes.PARTIAL_CONTENT:
-            length = _LENGTH.fullmatch(response.headers.get("Content-Length", ""))
-            return 0, int(length[0]) if length else None
+            length = response.headers.get("Content-Length")  # h11 has checked it
+            return 0, int(length) if length else None
         found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != have:
             raise self._discarded(f"another range than bytes {have:,} to the end")
