@@ -202,5 +202,5 @@ def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
     assert "--softmax-steps is 2 and the run has 2 steps: they train the softmax" in result.stdout
 
     refused = elmo("train", tmp_path / "other", *options, "--weights", "Engish")
-    assert refused.exit_code == 1 and "Engish" in refused.stderr and "english" in refused.stderr
+    assert refused.exit_code == 1 and "Engish" in refused.stderr and "elmo models" in refused.stderr
     assert not (tmp_path / "other").exists()
