@@ -234,8 +234,6 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
                 f"{label}: line {number} is {shown(line)}, expected a text, a TAB and an id"
             )
         ids[text or _IDEOGRAPHIC_SPACE] = int(digits)
-    if not ids:
-        raise CheckpointError(f"{label}: is empty, expected a text, a TAB and an id on each line")
     return ids
 
 

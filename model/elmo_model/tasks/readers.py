@@ -119,10 +119,11 @@ def read_examples(
     Raises FitError, which names file, line, what was found and what is expected; TextError for a
     file that is not text.
     """
-    if kind == "token" and _ending(path) == ".conllu":
-        return Examples.of_tokens(islice(read_conllu(path, label), limit))
-    if kind == "token" and not _names_columns(path):
-        return Examples.of_tokens(islice(_columns(path), limit))
+    if kind == "token" and (_ending(path) == ".conllu" or not _names_columns(path)):
+        try:
+            return Examples.of_tokens(islice(_tagged(path, label), limit))
+        except conll.ConllError as error:
+            raise FitError(f"{path}: {error}") from error
     rows = islice(read_rows(path), limit)
     match kind:
         case "token":
@@ -175,30 +176,22 @@ def _names_columns(path: Path) -> bool:
     return set(_WORD) <= set(next(lines_of(path), "").split("\t"))
 
 
-def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the words of each sentence of a CoNLL-U file, and their labels.
+def _tagged(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of each sentence, and their labels: of CoNLL-U, or the last column.
 
-    Raises FitError and TextError as `read_examples` does.
+    Raises FitError for no column of CoNLL-U, ConllError and TextError.
     """
+    if _ending(path) != ".conllu":
+        for words in conll.read(lines_of(path), (0, -1)):
+            yield [token for token, _ in words], [tag for _, tag in words]
+        return
     if label not in _CONLLU_COLUMNS:
         expected = ", ".join(_CONLLU_COLUMNS)
         found = "needed:" if label == "label" else f"{shown(label)}, expected"  # the default
         raise FitError(f"{path}: --label is {found} one of {expected}")
     column = _CONLLU_COLUMNS[label]
-    try:
-        for words in conll.read_conllu(lines_of(path)):
-            yield [word[conll.FORM] for word in words], [word[column] for word in words]
-    except conll.ConllError as error:
-        raise FitError(f"{path}: {error}") from error
-
-
-def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the first and the last column of each sentence: token and label."""
-    try:
-        for words in conll.read(lines_of(path), (0, -1)):
-            yield [token for token, _ in words], [label for _, label in words]
-    except conll.ConllError as error:
-        raise FitError(f"{path}: {error}") from error
+    for words in conll.read_conllu(lines_of(path)):
+        yield [word[conll.FORM] for word in words], [word[column] for word in words]
 
 
 def read_rows(path: Path) -> Iterator[TableRow]:

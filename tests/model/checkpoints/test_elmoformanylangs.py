@@ -262,6 +262,8 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         settings("token_embedder", word_dim=0, char_dim=0),
         "alphabet has neither characters nor words",
     ),
+    "empty": (lambda f: (f / "char.dic").write_text("\n"), "char_cnn.characters is 0, expected"),
+    "no words": (lambda f: (f / "word.dic").write_text(""), "words.count is 0, expected"),
     "dictionary": (
         lambda f: (f / "char.dic").write_text("a b\n"),
         r"char\.dic: line 1 is 'a b', expected a text, a TAB and an id",
