@@ -73,7 +73,7 @@ def batch(number: int) -> Batch:
         for direction, side in enumerate(sides)
     )
     characters = torch.from_numpy(distinct.astype(np.int64))
-    return Batch((characters,), (forward, backward), ROWS)
+    return Batch((characters,), (forward, backward), ())
 
 
 def published(elmo: ElmoNetwork, folder: Path) -> Arrays:

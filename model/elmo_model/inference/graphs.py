@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.inference.kernels import Step, pointwise
+from elmo_model.inference.kernels import Step, limit, pointwise
 from elmo_model.inference.linear import Linear, TorchLinear
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
 
@@ -93,14 +93,10 @@ class _Layer:
             _joined(lstm.recurrent for lstm in lstms).transpose(1, 2),
             parted.transpose(1, 2),
             torch.stack([lstm.bias for lstm in lstms]),
-            _limit(lstms[0].cell_clip),
-            _limit(lstms[0].projection_clip),
+            limit(lstms[0].cell_clip),
+            limit(lstms[0].projection_clip),
             is_residual,
         )
-
-
-def _limit(clip: float | None) -> float:
-    return float("inf") if clip is None else clip
 
 
 def _joined(linears: Iterable[Linear | None]) -> Tensor:
@@ -255,6 +251,8 @@ def uploaded(device: torch.device, *arrays: Numbers) -> tuple[Tensor, ...]:
 class GraphCapture:
     """Captures CUDA graphs, which share the memory of what is between their inputs and outputs."""
 
+    _one_at_a_time = threading.Lock()  # in a process, says torch
+
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle()
@@ -262,7 +260,7 @@ class GraphCapture:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, compute: Callable[[], None]) -> Callable[[], None]:
-        with torch.cuda.device(self._device):
+        with self._one_at_a_time, torch.cuda.device(self._device):
             own, graph = self._stream, torch.cuda.CUDAGraph()
             own.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(own):

@@ -6,6 +6,7 @@ compiler has to be installed. Where it cannot, torch's operations take their pla
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -184,6 +185,11 @@ def _launch(
     _, steps, rows, gates = window.gates.shape
     sizes = [step, steps, gates // 4, window.h.shape[2], window.parts]
     launch(kernel, (units, rows, 2), [*tensors, *sizes, clip])
+
+
+def limit(clip: float | None) -> float:
+    """Return the bound of a clip as a kernel takes it."""
+    return math.inf if clip is None else clip
 
 
 def launch(kernel: Any, threads: tuple[int, int, int], arguments: list[Any]) -> None:

@@ -89,14 +89,13 @@ class Batch:
     """One step of both directions, which read different text.
 
     `characters` holds the ids of the distinct words in chunks of similar length, (words,
-    characters) each. `directions` are forward and backward, of `rows` rows each. `cursors` are the
-    positions of both row streams after this batch.
+    characters) each. `directions` are forward and backward. `cursors` are the positions of both
+    row streams after this batch.
     """
 
     characters: tuple[Tensor, ...]
     directions: tuple[Direction, Direction]
-    rows: int
-    cursors: tuple[Cursor, ...] = ()
+    cursors: tuple[Cursor, ...]
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -235,7 +234,7 @@ class Batches:
             self._direction(forward, index[0], number, 0),
             self._direction(backward, index[1], number, 1),
         )
-        return Batch(characters, directions, self._last - self._first, self.cursors())
+        return Batch(characters, directions, self.cursors())
 
     def _direction(self, rows: Rows, index: Ids, step: int, which: int) -> Direction:
         candidates, tries = NO_CANDIDATES, 0
