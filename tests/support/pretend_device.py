@@ -30,7 +30,7 @@ IS_POSSIBLE = _register is not None
 
 _aten = torch.ops.aten
 _MADE_OF_PRODUCTS = (_aten.linear.default, _aten.matmul.default)
-_WAITS = {"_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2", "is_nonzero"}
+WAITS = {"_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2", "is_nonzero"}
 """Operations whose result the host needs: it waits until all launches are done."""
 NO_LAUNCHES = {
     "alias", "as_strided", "chunk", "detach", "empty", "empty_like", "empty_strided", "expand",
@@ -189,7 +189,7 @@ class PretendDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.blocking_uploads += [f"index of {tuple(each.shape)}" for each in others]
         elif there and others:
             raise RuntimeError(f"{func}: tensors on two devices, {NAME}:0 and cpu")
-        if name in _WAITS or (name.startswith("index") and _has_mask(args)):
+        if name in WAITS or (name.startswith("index") and _has_mask(args)):
             self.waits.append(name)
         self.launches += name not in NO_LAUNCHES and not name.startswith("prim::")
         if "device" in kwargs:

@@ -15,6 +15,7 @@ from elmo_model.inference.kernels import cell_by_torch, pointwise
 from elmo_model.inference.linear import TorchLinear
 from tests.support.golden import SMALL
 from tests.support.pretend_device import NO_LAUNCHES
+from tests.support.recorded_graph import RecordedGraph
 
 LENGTHS = [5, 0, 1, 70, 8, 9, 16, 17, 3, 3, 64, 65, 130, 7]
 SENTENCES = [[f"word{(n + place) % 11}" for place in range(n)] for n in LENGTHS]
@@ -56,6 +57,19 @@ def test_windows_carry_the_state_of_each_row(expected: Encoder, windowed: Encode
         found, other = windowed.encode_from(batch, other)
         torch.testing.assert_close(found.layers, layers.layers, rtol=0, atol=ROUNDING)
         torch.testing.assert_close((other.h, other.c), (one.h, one.c), rtol=0, atol=ROUNDING)
+
+
+def test_a_replay_reads_every_tensor_where_it_was_captured(
+    expected: Encoder, windowed: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captures = RecordedGraph()
+    with torch.inference_mode():
+        graphs = StepGraphs(windowed.bilm.stacks, captures, ROWS[:1])
+    monkeypatch.setattr(windowed.bilm, "graphs", graphs)
+    for batch in (OTHERS, SENTENCES[4:8]):
+        for one, other in zip(windowed.embed(batch), expected.embed(batch), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING)
+    assert captures.captures == 1 < captures.replays
 
 
 def test_a_batch_that_stops_at_each_window_keeps_its_state(windowed: Encoder) -> None:
