@@ -11,7 +11,7 @@ bilm-tf's `dump_weights`, as in all published weights.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,6 @@ def write_pair(
     max_characters: int = 50,
     n_characters: int | None = 262,
     gain: float = 1.0,
-    extra_options: Mapping[str, Any] | None = None,
     options_name: str = "options.json",
     weights_name: str = "weights.hdf5",
 ) -> Path:
@@ -52,8 +51,8 @@ def write_pair(
     gain 1 the clips of 3 limit some steps, not most; `gain` scales the inputs of the LSTMs.
     As in published files, there is no CNN_proj if the filters add up to `projection`, no W_P_0 if
     `cell == projection`, and the character table has 261 rows for any `n_characters`. None leaves a
-    clip or n_characters out of the options; `extra_options` adds top-level keys. The weights depend
-    on sizes and seed alone, not on activation, skip, clips and characters.
+    clip or n_characters out of the options. The weights depend on sizes and seed alone, not on
+    activation, skip, clips and characters.
     """
     folder.mkdir(parents=True, exist_ok=True)
     char_options: dict[str, Any] = {
@@ -75,7 +74,7 @@ def write_pair(
         lstm_options["cell_clip"] = cell_clip
     if projection_clip is not None:
         lstm_options["proj_clip"] = projection_clip
-    options = {"char_cnn": char_options, "lstm": lstm_options, **(extra_options or {})}
+    options = {"char_cnn": char_options, "lstm": lstm_options}
     (folder / options_name).write_text(json.dumps(options, indent=1), encoding="utf-8")
 
     normal = _normal(seed)

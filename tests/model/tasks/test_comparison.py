@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from elmo_model.tasks.comparison import compare, digest, split
+from elmo_model.tasks.comparison import Scored, compare, digest, split
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.fitter import FitOptions
 from tests.support.made_up_vectors import encode, learned, tagged
@@ -18,6 +18,7 @@ def test_the_mix_finds_the_layer_that_holds_the_label() -> None:
     found = compare(encode, tagged(40, 0), tagged(20, 1), OPTIONS)
 
     assert found.rows[0].name == "learned" and found.scored_on == "test"
+    assert found.scored == Scored.of(tagged(20, 1))
     assert found.data == digest(tagged(40, 0)) != digest(tagged(40, 1))
     assert found.data != digest(replace(tagged(40, 0), labels=("a",)))
     assert all(weights[1] == max(weights) for weights in found.rows[0].weights)
