@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from typing import Any
 
 import httpx
@@ -12,6 +13,8 @@ import safetensors.numpy
 from elmo_client import BadAnswer, ModelChanged, Task
 from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.responses import MEDIA_TYPE, json_of, task_of, vectors_of
+from elmo_model.network.task import Task as ServerTask
+from elmo_serve.tasks.schema import TaskResponse
 
 REQUEST = EmbedRequest(0, 2, b"")
 BODY = safetensors.numpy.save(
@@ -63,3 +66,12 @@ def test_tasks() -> None:
     assert json_of(response(b'{"a": 1}')) == {"a": 1}
     with pytest.raises(BadAnswer, match="gamma"):
         task_of({key: value for key, value in whole.items() if key != "gamma"})
+
+
+def test_the_fields_of_a_task_and_their_defaults_are_those_of_the_server() -> None:
+    own, theirs = (
+        {each.name: each.default for each in fields(kind)} for kind in (Task, ServerTask)
+    )
+
+    assert own == theirs and own["weights"] is MISSING
+    assert set(own) <= set(TaskResponse.model_fields)

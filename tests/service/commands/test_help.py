@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
@@ -54,3 +58,12 @@ def test_elmo_alone_says_in_five_lines_what_to_do_next() -> None:
     assert len(lines) == 5
     assert {line.split()[2] for line in lines} <= {*LISTED, "--help"}
     assert all(line.startswith("$ elmo ") and len(line) < 100 for line in lines)
+
+
+def test_the_installed_command_answers() -> None:
+    command = Path(sys.executable).with_name("elmo")
+
+    for option in ("--version", "-V"):
+        run = subprocess.run([command, option], capture_output=True, text=True, check=True)
+
+        assert run.stdout.startswith("elmo, version ")

@@ -79,12 +79,6 @@ def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variabl
         assert found == (spelling, variable("model"), default("model")), name
 
 
-def test_the_variable_names_the_model_that_info_describes() -> None:
-    facts = json.loads(elmo("info", "--json", ELMO_MODEL="random-small").stdout)
-
-    assert facts["name"] == "random-small"
-
-
 def test_the_variable_names_no_model_of_a_server(server: Running) -> None:
     texts = ("It rains.", "It pours.")
 

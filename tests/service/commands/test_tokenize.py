@@ -33,12 +33,6 @@ def test_lines_are_split_as_the_model_wants_it(arguments: list[str], first: str)
     assert result.stdout.splitlines()[:2] == [first, ""]
 
 
-def test_the_variable_of_the_model_counts_as_for_embed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_MODEL", "original")
-
-    assert tokenize().stdout.splitlines()[0] == "It can 't rain ."
-
-
 def test_json_has_offsets(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a  b\n", encoding="utf-8")
     result = tokenize(str(tmp_path / "in.txt"), "--json")

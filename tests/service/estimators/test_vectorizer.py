@@ -42,19 +42,21 @@ def test_the_vectors_are_pooled_layers() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: ElmoVectorizer(model="Small").transform([["a"]]),
-        lambda: TaskFitter(model="small").fit([["a"], ["b"]], ["x", "y"]),
+        lambda model: ElmoVectorizer(model=model).transform([["a"]]),
+        lambda model: TaskFitter(model).fit([["a"], ["b"]], ["x", "y"]),
     ],
     ids=["ElmoVectorizer", "TaskFitter"],
 )
-def test_published_names_are_found_by_the_variables_of_the_cache(
-    use: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_published_names_are_found_by_the_variables_of_the_cache_and_an_address_is_no_model(
+    use: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
     monkeypatch.setenv("ELMO_OFFLINE", "1")
 
     with pytest.raises(DownloadError, match=f"{tmp_path}/small/.* as ELMO_OFFLINE is set"):
-        use()
+        use("Small")
+    with pytest.raises(CheckpointError, match=r"^http://localhost:1: "):
+        use("http://localhost:1")
 
 
 def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
@@ -178,19 +180,6 @@ def test_a_task_goes_with_neither_mix_nor_layers() -> None:
     for options in ({"mix": [0, 0, 0]}, {"layers": "top"}):
         with pytest.raises(ValueError, match=r"task( and mix)? are given; give at most one"):
             ElmoVectorizer("http://127.0.0.1:1", task="ner", **options).fit(SENTENCES)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda: ElmoVectorizer(model="http://localhost:1").transform([["a"]]),
-        lambda: TaskFitter("http://localhost:1").fit([["a"], ["b"]], ["x", "y"]),
-    ],
-    ids=["ElmoVectorizer", "TaskFitter"],
-)
-def test_an_address_is_no_model(use: Callable[[], object]) -> None:
-    with pytest.raises(CheckpointError, match=r"^http://localhost:1: "):
-        use()
 
 
 def test_a_file_that_was_replaced_is_opened_again(tmp_path: Path) -> None:

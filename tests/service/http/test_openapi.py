@@ -1,19 +1,28 @@
 """The OpenAPI document: what is written down, what is served, and what the server does."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
+from elmo_model.text.tokenizers import TOKENIZERS
 from elmo_serve.http.error_responses import Problem
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.middleware.api_keys import is_open
-from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.embed import (
+    EmbedRequest,
+    EmbedResponse,
+    Tokenizer,
+    TokenizeRequest,
+    TokenizeResponse,
+)
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.tasks.schema import TaskBody, TaskResponse
+from tests.support import fork_server
 from tests.support.errors import ERRORS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
@@ -61,8 +70,14 @@ def references(part: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def test_the_served_document_is_the_written_one(served: dict[str, Any]) -> None:
-    assert served == json.loads(DOCUMENT.read_text(encoding="utf-8"))
+def test_the_served_document_and_that_of_the_code_are_the_written_one(
+    served: dict[str, Any],
+) -> None:
+    made = fork_server.run([sys.executable, "-m", "elmo_serve.http.app"])
+    command = "python -m elmo_serve.http.app > docs/openapi.json"
+
+    assert made.stdout == DOCUMENT.read_text(encoding="utf-8"), command
+    assert served == json.loads(made.stdout)
 
 
 def test_every_route_of_the_contract_is_there_and_no_other(served: dict[str, Any]) -> None:
@@ -128,6 +143,20 @@ def test_examples_of_responses_fit_their_schemas() -> None:
     for model in (EmbedResponse, TaskResponse, Problem, TaskBody):
         (example,) = model.model_json_schema()["examples"]
         model.model_validate(example)
+
+
+def test_the_example_of_tokens_keeps_the_law_of_offsets() -> None:
+    """The token is `text[start:end]`."""
+    (sent,) = TokenizeRequest.model_json_schema()["examples"]
+    (answered,) = TokenizeResponse.model_json_schema()["examples"]
+    (text,), (tokens,), (offsets,) = sent["text"], answered["tokens"], answered["offsets"]
+
+    assert TokenizeResponse.model_validate(answered).tokenizer == sent["tokenizer"]
+    assert [text[start:end] for start, end in offsets] == tokens
+
+
+def test_every_tokenizer_of_the_model_can_be_named() -> None:
+    assert set(get_args(Tokenizer)) == set(TOKENIZERS)
 
 
 def test_every_error_is_problem_json_or_has_the_form_of_its_api(served: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from elmo_serve.models.cache import (
     cache_settings,
     with_cache,
 )
+from elmo_serve.models.fetching import locate
 from elmo_serve.settings import Settings
 from elmo_serve.settings.text import from_strings
 
@@ -56,3 +57,14 @@ def test_a_user_without_a_home_is_asked_for_the_folder(monkeypatch: pytest.Monke
     assert with_cache(Settings()).cache is None
     with pytest.raises(DownloadError, match="expected ELMO_CACHE to be set"):
         cache_settings(Settings())
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [("English", "english"), ("/models/original", "/models/original"), ("./small", "./small")],
+)
+def test_names_and_paths_need_no_cache(model: str, found: str) -> None:
+    def no_home() -> CacheSettings:
+        raise DownloadError("the user has no home folder")
+
+    assert locate(model, no_home) == found

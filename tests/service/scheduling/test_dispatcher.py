@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -31,11 +31,6 @@ from tests.support.engines import (
 )
 from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time
-
-
-def slow(seconds_per_token: float) -> Callable[[], GatedWorker]:
-    """Return a maker of workers that take so long for a padded token."""
-    return lambda: GatedWorker(seconds_per_token)
 
 
 @in_virtual_time
@@ -146,7 +141,7 @@ async def test_a_batch_that_was_cut_short_is_no_measurement() -> None:
 @in_virtual_time
 async def test_a_batch_of_many_short_sentences_is_a_measurement() -> None:
     """It is as large as a batch may be, and far below the budget of tokens."""
-    async with bench(slow(1e-3), budget=16_384) as b:
+    async with bench(partial(GatedWorker, 1e-3), budget=16_384) as b:
         await b.ask(same_length("a", MAX_SENTENCES, 1))
         with pytest.raises(TooLarge):
             await b.ask(same_length("b", 200), timeout=1.0)  # 1.6 s
@@ -188,7 +183,7 @@ async def test_of_a_cpu_and_a_gpu_the_faster_one_is_given_work_first() -> None:
 
 @in_virtual_time
 async def test_the_wait_of_a_request_is_that_for_its_first_batch() -> None:
-    async with bench(slow(1e-2), budget=16) as b:
+    async with bench(partial(GatedWorker, 1e-2), budget=16) as b:
         await asyncio.gather(*(b.ask(made_of(word, 10)) for word in "ab"))
 
         assert b.count("elmo_queue_wait_seconds_count") == 2
@@ -251,7 +246,7 @@ async def test_a_sentence_with_vectors_that_are_not_finite_fails_alone() -> None
 
 @in_virtual_time
 async def test_the_batch_of_a_lost_worker_is_replayed_once_on_another() -> None:
-    async with bench(slow(0.002), slow(0.002)) as b:
+    async with bench(partial(GatedWorker, 0.002), partial(GatedWorker, 0.002)) as b:
         sentences = made_of("s", 60)
         tasks = [b.ask([sentence]) for sentence in sentences]
         await until(lambda: any(worker.batches for worker in b.workers))
@@ -265,7 +260,7 @@ async def test_the_batch_of_a_lost_worker_is_replayed_once_on_another() -> None:
 
 @in_virtual_time
 async def test_without_another_worker_the_batch_that_ran_fails_and_the_rest_waits() -> None:
-    async with bench(slow(0.001)) as b:
+    async with bench(partial(GatedWorker, 0.001)) as b:
         sentences = same_length("s", 80)
         tasks = [b.ask([sentence]) for sentence in sentences]
         await until(lambda: bool(b.batches))

@@ -5,6 +5,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -34,11 +35,6 @@ from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
 
-def slow(seconds_per_token: float) -> Callable[[], GatedWorker]:
-    """Return a maker of workers that take so long for a padded token."""
-    return lambda: GatedWorker(seconds_per_token)
-
-
 @in_virtual_time
 async def test_every_request_gets_its_own_vectors_in_its_own_order() -> None:
     async with bench(GatedWorker, GatedWorker) as b:
@@ -51,7 +47,7 @@ async def test_every_request_gets_its_own_vectors_in_its_own_order() -> None:
 
 @in_virtual_time
 async def test_the_time_in_the_queue_and_the_time_with_a_worker_are_reported() -> None:
-    async with bench(slow(1e-2), budget=8) as b:
+    async with bench(partial(GatedWorker, 1e-2), budget=8) as b:
         first, second = b.ask([["a"] * 6]), b.ask([["b"] * 6])
         one, two = await first, await second
 
@@ -64,7 +60,7 @@ async def test_the_time_in_the_queue_and_the_time_with_a_worker_are_reported() -
 
 @in_virtual_time
 async def test_admission_is_all_or_nothing() -> None:
-    async with bench(slow(1e-4), queue_tokens=400) as b:
+    async with bench(partial(GatedWorker, 1e-4), queue_tokens=400) as b:
         first, second = same_length("a", 60, 3), same_length("b", 30, 3)  # 300 and 150 tokens
         task = b.ask(first)
         await turns()
@@ -97,7 +93,7 @@ async def test_every_answered_sentence_makes_room() -> None:
 @in_virtual_time
 async def test_a_refused_request_is_admitted_after_its_retry_after() -> None:
     per_token = 1e-3
-    async with bench(slow(per_token), queue_tokens=1_000) as b:
+    async with bench(partial(GatedWorker, per_token), queue_tokens=1_000) as b:
         await b.ask(same_length("w", 16))  # the throughput is measured now
         task = b.ask(same_length("a", 120))  # 960 tokens
         await turns()
@@ -113,7 +109,7 @@ async def test_a_refused_request_is_admitted_after_its_retry_after() -> None:
 
 @in_virtual_time
 async def test_a_request_that_would_be_late_is_refused_before_it_is_queued() -> None:
-    async with bench(slow(1e-3)) as b:
+    async with bench(partial(GatedWorker, 1e-3)) as b:
         await b.ask(same_length("w", 16))
         bulk = b.ask(same_length("a", 125))  # 1,000 tokens, a second
         await turns()
@@ -142,7 +138,7 @@ async def test_a_batch_that_runs_counts_as_queued_before_a_new_request() -> None
 
 @in_virtual_time
 async def test_equal_sentences_of_a_request_count_once() -> None:
-    async with bench(slow(1e-3), queue_tokens=100) as b:
+    async with bench(partial(GatedWorker, 1e-3), queue_tokens=100) as b:
         await b.ask(same_length("w", 8))  # the throughput is measured now
         copies = same_length("a", 1) * 90 + same_length("b", 10)
         check(await b.ask(copies, timeout=0.5), copies)

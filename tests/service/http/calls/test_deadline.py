@@ -1,13 +1,18 @@
 """A request is ended by its time, a disconnect or a stop; nothing else ends it."""
 
 import asyncio
+import threading
 
 import pytest
 from prometheus_client import Counter
+from starlette.requests import Request
 from starlette.types import Message
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.http.calls.body import Deadlines, DisconnectError
+from elmo_serve.http.calls.call import EmbeddingCall
+from tests.support.asgi import http_scope
+from tests.support.in_process import in_process
 
 
 def some() -> Deadlines:
@@ -130,3 +135,16 @@ async def test_the_watch_ends_with_its_request() -> None:
         await is_watching.wait()
 
     await has_ended.wait()
+
+
+async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:
+    """The cosines of a request came long after its `X-Request-Timeout`."""
+    async with in_process() as serving:
+        scope = http_scope("/similarity", X_Request_Timeout="0.5")
+        never = threading.Event()
+        try:
+            with pytest.raises(DeadlineExceeded, match=r"within 0\.5 s, but the response was not"):
+                async with EmbeddingCall(Request({**scope, "app": serving.app})) as call:
+                    await call.in_thread(never.wait)
+        finally:
+            never.set()

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from elmo_serve.http.middleware.context import UNKNOWN, count, count_unparsed
+from elmo_serve.metrics import Metrics
 from tests.support.in_process import in_process
 from tests.support.raw_http import connected, read
 from tests.support.servers import Running
@@ -94,3 +96,24 @@ def test_a_request_without_a_key_counts_under_its_route(narrow: Running) -> None
 
     assert counted() == before + 1
     assert logged(narrow, "keyless")[0]["route"] == "/embed"
+
+
+def test_clients_cannot_add_series() -> None:
+    metrics = Metrics()
+
+    for number in range(50):
+        count(metrics, f"METHOD{number}", "/embed", 405, 0)
+        count(metrics, f"METHOD{number}", UNKNOWN, 404, 0)
+        count_unparsed(metrics, 400)
+
+    counted = {
+        tuple(s.labels[name] for name in ("method", "route", "status")): s.value
+        for family in metrics.http_requests.collect()
+        for s in family.samples
+        if s.name.endswith("_total")
+    }
+    assert counted == {
+        ("other", "/embed", "405"): 50,
+        ("any", UNKNOWN, "404"): 50,
+        ("any", UNKNOWN, "400"): 50,
+    }
