@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -62,14 +62,10 @@ class Direction:
         carried through every row.
         """
         keep = np.ones(index.shape, dtype=bool) if starts is None else ~starts
-        by_step = (
-            torch.from_numpy(np.ascontiguousarray(each.T)) for each in (index, targets, keep)
-        )
-        index_by_step, targets_by_step, keep_by_step = by_step
         return cls(
-            index_by_step,
-            targets_by_step,
-            keep_by_step.unsqueeze(2),
+            _by_step(index),
+            _by_step(targets),
+            _by_step(keep).unsqueeze(2),
             torch.from_numpy(candidates),
             torch.tensor(tries, dtype=torch.float64),
         )
@@ -82,6 +78,10 @@ class Direction:
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the direction with `change` applied to every tensor."""
         return type(self)(*map(change, self.tensors))
+
+
+def _by_step(rows: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(rows.T))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,8 @@ def windowed() -> Encoder:
     return encoder
 
 
-@pytest.mark.parametrize("bounded", [False, True])
-def test_windows_give_the_vectors_of_single_steps(
-    expected: Encoder, windowed: Encoder, bounded: bool
-) -> None:
-    one, other = (
-        encoder.encode_whole(SENTENCES, bounded=bounded).layers for encoder in (expected, windowed)
-    )
+def test_windows_give_the_vectors_of_single_steps(expected: Encoder, windowed: Encoder) -> None:
+    one, other = (encoder.encode_whole(SENTENCES).layers for encoder in (expected, windowed))
     torch.testing.assert_close(other, one, rtol=0, atol=ROUNDING)
 
 
