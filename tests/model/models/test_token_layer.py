@@ -25,6 +25,6 @@ def test_the_most_frequent_words_of_a_text_come_first_without_marks(tmp_path: Pa
 def test_a_vocabulary_gives_the_words_in_its_order(tmp_path: Path) -> None:
     (tmp_path / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\ndog\n\ncat\ndog\nthe\n")
 
-    found = read_token_layer(str(SMALL), 2, vocabulary=tmp_path / "vocabulary.txt")
+    found = read_token_layer(str(SMALL), 3, vocabulary=tmp_path / "vocabulary.txt")
 
-    assert [word for word, _ in found] == [b"dog", b"cat"]
+    assert [word for word, _ in found] == [b"dog", b"cat", b"the"]

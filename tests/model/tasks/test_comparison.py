@@ -27,6 +27,14 @@ def test_the_mix_finds_the_layer_that_holds_the_label() -> None:
     assert found.row("sum").mean == pytest.approx(found.row("average").mean, abs=0.05)
 
 
+def test_without_a_test_part_the_fit_that_validates_best_is_kept() -> None:
+    found = compare(encode, tagged(12, 0), None, OPTIONS)
+
+    scores = [each.main for each in found.rows[0].scores]
+    assert found.scored_on == "validation" and found.scored.sentences == 1
+    assert found.best.validation.main == max(scores) > scores[-1]
+
+
 def test_sentences_and_pairs_are_fitted_on_means() -> None:
     source = np.random.default_rng(3)
     letters = [["a", "b"][n] for n in source.integers(2, size=60)]
