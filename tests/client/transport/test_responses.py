@@ -1,4 +1,4 @@
-"""Responses that are not those of elmo-serve, whole or in part."""
+"""Responses that are not those of elmo-serve, whole or in part; the sides and cosines of pairs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import safetensors.numpy
 
 from elmo_client import BadAnswer, ModelChanged, Task
-from elmo_client.transport.requests import EmbedRequest
-from elmo_client.transport.responses import MEDIA_TYPE, json_of, task_of, vectors_of
+from elmo_client.transport.requests import EmbedRequest, members_of
+from elmo_client.transport.responses import MEDIA_TYPE, cosines_of, json_of, task_of, vectors_of
 from elmo_model.network.task import Task as ServerTask
 from elmo_serve.tasks.schema import TaskResponse
 
@@ -75,3 +75,28 @@ def test_the_fields_of_a_task_and_their_defaults_are_those_of_the_server() -> No
 
     assert own == theirs and own["weights"] is MISSING
     assert set(own) <= set(TaskResponse.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("side", "members"),
+    [
+        ("The bank", {"text": "The bank", "token": None}),
+        (["the", "river"], {"tokens": ["the", "river"], "token": None}),
+        (("the", "river"), {"tokens": ("the", "river"), "token": None}),
+        (("The bank", 1), {"text": "The bank", "token": 1}),
+        ((["the", "river"], 0), {"tokens": ["the", "river"], "token": 0}),
+    ],
+)
+def test_a_side_is_a_text_or_tokens_with_or_without_a_place(
+    side: Any, members: dict[str, Any]
+) -> None:
+    assert members_of(side) == members
+
+
+def test_cosines_are_one_array_a_layer() -> None:
+    found = cosines_of({"cosine": {"0": [1, 0.5], "average": [0, 1]}})
+
+    np.testing.assert_array_equal(found["0"], [1, 0.5])
+    for wrong in ({}, {"cosine": {"0": "x"}}, {"cosine": [1, 2]}):
+        with pytest.raises(BadAnswer):
+            cosines_of(wrong)

@@ -3,8 +3,10 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -15,7 +17,9 @@ from sklearn.utils import estimator_checks
 from elmo_client import RequestRefused, TokenWarning
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
+from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter
+from elmo_serve.estimators.vectorizer import tokens_of
 from elmo_serve.models.cache import DownloadError
 from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, Running
@@ -195,3 +199,33 @@ def test_a_file_that_was_replaced_is_opened_again(tmp_path: Path) -> None:
     expected = ElmoVectorizer(model=other).transform(["a b"])
     np.testing.assert_array_equal(after, expected)
     assert after.shape != before.shape or not np.allclose(after, before)
+
+
+def test_texts_and_lists_of_tokens_are_sentences() -> None:
+    assert tokens_of(["a dog.", ["a", "dog"], (), np.array(["x"])], tokenizer("ptb")) == [
+        *(["a", "dog", "."], ["a", "dog"], [], ["x"]),
+    ]
+    assert tokens_of(np.array(["a b", "c"]), tokenizer("whitespace")) == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ("a text", "sentences is 'a text'; expected a list of texts"),
+        (pd.DataFrame({"text": ["a text"]}), "sentences is a DataFrame; expected a list of texts"),
+        ([["a"], 3], "sentence 1 is 3"),
+        ([[1]], "sentence 0"),
+    ],
+)
+def test_other_things_are_refused(sentences: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tokens_of(sentences, tokenizer("whitespace"))
+
+
+def test_sentences_without_tokens_are_counted_in_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert tokens_of(["", "a", []], tokenizer("whitespace")) == [[], ["a"], []]
+
+    (record,) = caplog.records
+    assert record.getMessage() == "sentences without tokens, whose vectors are zeros: 2"

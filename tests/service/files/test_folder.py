@@ -22,7 +22,6 @@ from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
 from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
 from tests.support.full_disk import full_disk
-from tests.support.scripted_server import scripted_server
 from tests.support.servers import SMALL
 
 SENTENCES = sentences_of(25)
@@ -112,17 +111,6 @@ def test_the_names_of_the_files_tell_their_formats(tmp_path: Path) -> None:
 
     rows = pyarrow.parquet.read_table(tmp_path / "out")["tokens"].to_pylist()
     assert sorted(rows) == [["New", "York", "never"], ["New York", "sleeps"]]
-
-
-def test_a_server_may_compute_the_parts(job: EmbedOptions, tmp_path: Path) -> None:
-    (tmp_path / "in" / "a.txt").write_text("1 one\n22\n")
-    with scripted_server() as server:
-        flags = ("--all", "--format", "npz", "--server", server.url)
-        printed = done(tmp_path / "in" / "a.txt", job.output, *flags, "--part-sentences", 1)
-
-    assert "2 sentences, 3 tokens" in printed
-    with np.load(Path(job.output) / "a.txt" / "000000.npz") as arrays:
-        assert arrays["0"].shape == (3, 2, 4)
 
 
 # Parts

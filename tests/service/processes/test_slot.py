@@ -114,14 +114,6 @@ class Bench:
         self.slot.finish()
 
 
-def test_a_slot_is_ready_when_its_child_is() -> None:
-    bench = Bench()
-    assert (bench.slot.state, bench.slot.reason) == ("loading", "it loads")
-    bench.child.say("ready")
-
-    assert (bench.slot.state, bench.slot.reason) == ("ready", "")
-
-
 def test_the_delay_before_a_replacement_doubles_up_to_the_longest() -> None:
     bench = Bench()
     outages = []

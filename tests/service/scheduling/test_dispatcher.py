@@ -359,22 +359,6 @@ async def test_a_batch_without_shared_memory_is_answered_503_and_the_worker_stay
         assert len(b.workers) == 1
 
 
-@in_virtual_time
-async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch() -> None:
-    async with bench(lambda: GatedWorker(is_open=False), budget=8) as b:
-        first = b.ask([["a"] * 6])
-        await turns()
-        second = b.ask([["b"] * 6])
-        with full_arena(b):
-            await turns()
-            b.workers[0].finish()
-            await turns()
-
-        check(await first, [["a"] * 6])
-        with pytest.raises(Unavailable):
-            await second
-
-
 class TakesOne(GatedWorker):
     """A worker that cannot be given a second batch."""
 

@@ -1,10 +1,12 @@
 """The media types: which one a client gets, and that each gives back what was put in."""
 
+import json
+
 import httpx
 import numpy as np
 import pytest
 
-from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.media_types import ENCODERS, safetensors
 from tests.support.embeddings import arrays, body, decoded, embeddings
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
@@ -99,3 +101,40 @@ def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
 
     views = [piece for piece in pieces if isinstance(piece, memoryview)]
     assert any(np.shares_memory(np.frombuffer(view, np.uint8), vectors) for view in views)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_every_number_survives_json(dtype: str) -> None:
+    bits = np.dtype({"float32": "uint32", "float16": "uint16"}[dtype])
+    patterns = np.random.default_rng(1).integers(
+        0, np.iinfo(bits).max, 100_000, bits, endpoint=True
+    )
+    numbers = patterns.view(dtype)
+    numbers = numbers[np.isfinite(numbers)]
+    edges = np.array([0.0, -0.0, np.finfo(dtype).max, np.finfo(dtype).tiny, 1e-45], dtype)
+    numbers = np.concatenate([numbers, edges])
+
+    text = json.loads(body(JSON, [numbers[None]]))["embeddings"][0][0]
+
+    np.testing.assert_array_equal(np.asarray(text, dtype).view(bits), numbers.view(bits))
+
+
+@pytest.mark.parametrize("count", range(9))
+def test_tensors_begin_at_a_multiple_of_8(count: int) -> None:
+    data = body(SAFETENSORS, arrays(*[(3, 1, 4)] * count))
+
+    assert int.from_bytes(data[:8], "little") % 8 == 0
+
+
+def test_the_metadata_describe_the_model_and_the_layers() -> None:
+    for layers, text in (((2, 0), "2,0"), (None, "")):
+        head, *_ = safetensors.encode(embeddings(arrays((3, 2, 4)), layers))
+        header = json.loads(bytes(head[8:]))
+
+        assert header["__metadata__"] == {
+            "model": "m",
+            "revision": "r",
+            "dimension": "4",
+            "layers": text,
+        }
+        assert header["0"]["shape"] == [3, 2, 4]
