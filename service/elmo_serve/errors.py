@@ -33,6 +33,7 @@ ServiceError
 
 # ruff: noqa: N818 - the classes have the names that HTTP gives these statuses
 
+import copyreg
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ class ServiceError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross processes. The default way of pickling loses keyword-only arguments, and a
         # process whose message cannot be unpickled counts as dead.
-        return _restore, (type(self), self.args, self.__dict__)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
     @classmethod
     def uri(cls) -> str:
@@ -199,11 +200,3 @@ class DeadlineExceeded(ServerError, status=504, title="The deadline passed"): ..
 def pointer(*parts: str | int) -> str:
     """Return the JSON pointer (RFC 6901) of a place: ("sentences", 0, 3) -> "/sentences/0/3"."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
-
-
-def _restore(
-    cls: type[ServiceError], args: tuple[Any, ...], attributes: dict[str, Any]
-) -> ServiceError:
-    error = cls.__new__(cls, *args)
-    error.__dict__.update(attributes)
-    return error

@@ -64,11 +64,8 @@ async def health(server: TheServer) -> Health:
 )
 async def metrics(request: Request, server: TheServer) -> Response:
     """Return every metric of this server."""
-    accept = ",".join(request.headers.getlist("accept"))
-    is_openmetrics = (
-        len(accept) <= headers.MAX_ACCEPT_CHARACTERS
-        and headers.preferred(accept, (_TEXT, _OPENMETRICS)) == _OPENMETRICS
-    )
+    accept = ",".join(headers.accept(request.scope))
+    is_openmetrics = headers.preferred(accept, (_TEXT, _OPENMETRICS)) == _OPENMETRICS
     write, media_type = (
         (openmetrics.generate_latest, f"{_OPENMETRICS}; version=1.0.0; charset=utf-8")
         if is_openmetrics
