@@ -33,7 +33,6 @@ MAX_TOKEN_CHARACTERS: Final = 64
 PARSING: Final = PoolOptions(
     name="parse",
     title="parsing process",
-    refusal="The body could not be read",
     timeouts=Timeouts(load=60.0, first_batch=10.0, batch=10.0),
     minimum_size=1 << 19,
     is_lazy=True,  # many servers get small bodies alone, which are parsed in the server

@@ -87,7 +87,6 @@ class PoolOptions:
     Attributes:
         name: the label of the processes and failures: `write` for `elmo-write` and `write_lost`.
         title: a process in words, for the log and for messages.
-        refusal: opens the message for a call that cannot be done now.
         timeouts: how long a process may be silent.
         minimum_size: the size below which calls take equally long.
         is_lazy: whether the processes are spawned for the first call.
@@ -96,7 +95,6 @@ class PoolOptions:
 
     name: str
     title: str
-    refusal: str
     timeouts: Timeouts
     minimum_size: int
     is_lazy: bool = False
@@ -283,8 +281,8 @@ class HelperPool(SlotListener[Attempt]):
     def _refuse(self, pending: Pending, reason: str) -> None:
         """Fail the request for now."""
         if not pending.future.done():
-            refusal = f"{self.options.refusal}: {reason}."
-            pending.future.set_exception(Unavailable(refusal, retry_after=1))
+            refusal = Unavailable(f"The request failed for now: {reason}.", retry_after=1)
+            pending.future.set_exception(refusal)
 
 
 def _shorten_timeout(slot: Slot[Attempt]) -> None:

@@ -87,7 +87,6 @@ def _prepare() -> None:
 SPLITTING: Final = PoolOptions(
     name="text",
     title="text process",
-    refusal="The text could not be split",
     timeouts=Timeouts(load=120.0, first_batch=30.0, batch=5.0),
     minimum_size=4_096,
     is_lazy=True,  # many servers are sent tokens alone

@@ -35,7 +35,6 @@ _OBJECT_BYTES = 64
 WRITING: Final = PoolOptions(
     name="write",
     title="writing process",
-    refusal="The JSON could not be written",
     timeouts=Timeouts(load=60.0, first_batch=5.0, batch=3.0),
     minimum_size=_PART_BYTES,
 )

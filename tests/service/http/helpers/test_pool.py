@@ -55,7 +55,6 @@ def unsendable() -> object:
 WORDS = PoolOptions(
     name="write",
     title="letter process",
-    refusal="No letters",
     timeouts=Timeouts(load=100, first_batch=60, batch=5),
     minimum_size=1,
 )
@@ -202,7 +201,7 @@ async def test_a_task_that_kills_its_process_twice_is_refused_and_the_others_are
             b.replace()
         b.process.say(2)
 
-        with pytest.raises(Unavailable, match="No letters: the letter process exited with status"):
+        with pytest.raises(Unavailable, match="the letter process exited with status"):
             deadly.result()
         assert sound.result() == 2
         assert b.lost() == 2
