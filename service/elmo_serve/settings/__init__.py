@@ -264,11 +264,9 @@ class Settings(BaseModel):
 
         No key: none is required.
         """
-        file = self.api_keys_file
-        secrets = (*self.api_keys, *(file.keys if file else ()))
-        keys = dict.fromkeys(key.get_secret_value() for key in secrets)
-        names = file.names if file else {}
-        return {key: names.get(key, str(number)) for number, key in enumerate(keys, start=1)}
+        names = {key.get_secret_value(): "" for key in self.api_keys}
+        names |= self.api_keys_file.names if self.api_keys_file else {}
+        return {key: name or str(number) for number, (key, name) in enumerate(names.items(), 1)}
 
     @field_validator("precision")
     @classmethod

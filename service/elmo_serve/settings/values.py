@@ -153,12 +153,11 @@ def is_loopback(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """The keys that a file held at `stamp`, and the names of those that have one."""
+    """The keys that a file held at `stamp`, and the name of each; empty for none."""
 
     path: Path
-    keys: tuple[SecretStr, ...]
     stamp: Stamp | None
-    names: dict[str, str] = field(default_factory=dict, repr=False)
+    names: dict[str, str] = field(repr=False)
 
 
 def read_keys(file: str | Path) -> KeyFile:
@@ -170,7 +169,6 @@ def read_keys(file: str | Path) -> KeyFile:
     """
     path = Path(file)
     found_at = stamp_of(path)  # before the text: a change in between is seen by the next look
-    keys: dict[str, None] = {}  # a set that keeps the order
     names: dict[str, str] = {}
     try:
         content = path.read_bytes()
@@ -187,12 +185,10 @@ def read_keys(file: str | Path) -> KeyFile:
                 "without spaces, commas and quotes"
             )
         name, key = found.groups()
-        if name and key not in keys:
-            names[key] = name
-        keys[key] = None
-    if not keys:  # a server that was given a file is meant to ask for keys
+        names.setdefault(key, name or "")
+    if not names:  # a server that was given a file is meant to ask for keys
         raise ValueError("holds no key")
-    return KeyFile(path, tuple(map(SecretStr, keys)), found_at, names)
+    return KeyFile(path, found_at, names)
 
 
 def stamp_of(path: Path) -> Stamp | None:
