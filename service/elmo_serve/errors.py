@@ -33,7 +33,6 @@ ServiceError
 
 # ruff: noqa: N818 - the classes have the names that HTTP gives these statuses
 
-import copyreg
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -85,7 +84,7 @@ class ServiceError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross processes. The default way of pickling loses keyword-only arguments, and a
         # process whose message cannot be unpickled counts as dead.
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
     @classmethod
     def uri(cls) -> str:
