@@ -193,3 +193,15 @@ def test_elmo_embed_chooses_one_of_the_models(two_models: Running, tmp_path: Pat
 
     assert (done.exit_code, first.exit_code) == (0, 0), done.output + first.output
     assert np.load(output)["0"].shape == (3, 2, 32)
+
+
+def test_both_clients_find_neighbours(client_class: Any, searched: Running) -> None:
+    with client_class(searched.url) as client:
+        found = client.neighbours(["The", "bank"], 1, layers="average", k=3)
+        mix = np.zeros(3, np.float32)
+        mixed = client.neighbours("The bank", 1, mix=mix, k=3, tokenizer="whitespace")
+
+    assert found.tokens == ("The", "bank")
+    assert [len(found.neighbours), len(found.static)] == [3, 3]
+    assert mixed == found
+    assert found.neighbours[0].cosine >= found.neighbours[2].cosine

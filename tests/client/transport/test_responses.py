@@ -1,4 +1,4 @@
-"""Responses that are not those of elmo-serve, whole or in part; the sides and cosines of pairs."""
+"""Responses that are not those of elmo-serve, whole or in part; pairs and neighbours."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from elmo_client import BadAnswer, ModelChanged, Task
+from elmo_client import BadAnswer, ModelChanged, Neighbour, Neighbours, StaticNeighbour, Task
 from elmo_client.transport.requests import EmbedRequest, members_of
-from elmo_client.transport.responses import MEDIA_TYPE, cosines_of, json_of, task_of, vectors_of
+from elmo_client.transport.responses import (
+    MEDIA_TYPE,
+    cosines_of,
+    json_of,
+    neighbours_of,
+    task_of,
+    vectors_of,
+)
 from elmo_model.network.task import Task as ServerTask
 from elmo_serve.tasks.schema import TaskResponse
 
@@ -100,3 +107,23 @@ def test_cosines_are_one_array_a_layer() -> None:
     for wrong in ({}, {"cosine": {"0": "x"}}, {"cosine": [1, 2]}):
         with pytest.raises(BadAnswer):
             cosines_of(wrong)
+
+
+def test_a_response_becomes_neighbours() -> None:
+    found = neighbours_of(
+        {
+            "tokens": ["a", "b"],
+            "token": 1,
+            "neighbours": [{"sentence": ["c", "b"], "token": 1, "cosine": 0.5}],
+            "static": [{"word": "bb", "cosine": 0.25}],
+            "model": "english",
+        }
+    )
+
+    assert found == Neighbours(
+        ("a", "b"), 1, (Neighbour(("c", "b"), 1, 0.5),), (StaticNeighbour("bb", 0.25),)
+    )
+    assert found.neighbours[0].word == "b"
+    for wrong in ({}, {"tokens": ["a"]}, {"tokens": 1, "token": 0}):
+        with pytest.raises(BadAnswer):
+            neighbours_of(wrong)
