@@ -41,6 +41,15 @@ def test_vectors_on_a_device_are_those_of_the_network(
     assert (torch.cosine_similarity(found.cpu(), expected, dim=2).mean(dim=1) > least).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
+def test_a_network_of_another_type_keeps_its_type(elmo: ElmoNetwork, dtype: torch.dtype) -> None:
+    expected = torch.cat(elmo.embed(SENTENCES), dim=1)
+    found = torch.cat(Encoder.of(elmo.to(DEVICE, dtype)).embed(SENTENCES), dim=1)
+    assert found.dtype is dtype
+    cosines = torch.cosine_similarity(found.cpu().double(), expected.double(), dim=2)
+    assert (cosines.mean(dim=1) > 0.9999).all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_a_kernel_computes_what_the_operations_of_torch_do(dtype: torch.dtype) -> None:
     """Also NaN, which a clip that compares would turn into its limit; ended rows keep theirs."""

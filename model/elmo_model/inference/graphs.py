@@ -150,13 +150,16 @@ class StepGraphs:
 
     @staticmethod
     def fit(stacks: Sequence[InferenceStack]) -> bool:
-        """Tell whether these stacks have graphs: on a CUDA device, with projections."""
+        """Tell whether these stacks have graphs: on a CUDA device, with projections, in float32.
+
+        The kernels read biases and state as float32; a network that was made `half()` has others.
+        """
         layers = [layer for stack in stacks for layer in stack.layers]
         return all(
             isinstance(each, TorchLinear) and each.weight.device.type == "cuda"
             for layer in layers
             for each in (layer.input, layer.recurrent, layer.projection)
-        )
+        ) and all(layer.bias.dtype is torch.float32 for layer in layers)
 
     def run(
         self, windows: Windows, vectors: Tensor, index: Numbers, state: Tensor, layers: Tensor

@@ -1,10 +1,13 @@
 """Windows of time steps of both directions, as a CUDA graph holds them: computed here on a CPU."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 from weakref import ref
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
@@ -121,6 +124,18 @@ def test_a_capture_without_memory_fails_its_batch_alone(
         found += windowed.embed(half)
     for one, other in zip(found, [expected[3], *expected], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
+def test_a_network_on_a_device_has_graphs_where_it_is_in_float32(dtype: torch.dtype) -> None:
+    """A kernel would read the numbers of a network that was made `half()` as others."""
+    layer: Any = SimpleNamespace()
+    with FakeTensorMode():  # tensors of a device that is not there
+        layer.bias = torch.empty(4, dtype=dtype, device="cuda")
+        linear = TorchLinear(layer.bias.view(2, 2))
+        layer.input = layer.recurrent = layer.projection = linear
+        stack: Any = SimpleNamespace(layers=[layer])
+        assert StepGraphs.fit([stack]) == (dtype is torch.float32)
 
 
 def test_a_device_without_a_compiler_takes_the_operations_of_torch_and_says_so_once(
