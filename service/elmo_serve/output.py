@@ -1,6 +1,7 @@
 """The vectors that a client asks for of one sentence: layers or a mix, pooling, dtype, shape."""
 
 import functools
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -126,6 +127,17 @@ MEDIA_TYPES: Final = {
     "safetensors": "application/vnd.safetensors",
 }
 """The media types of vectors over HTTP, by the name of their format."""
+
+
+@functools.lru_cache(1024)  # sentences of the same length have the same header
+def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
+    """Return the head of a .npy file of an array."""
+    import numpy as np  # noqa: PLC0415 - `elmo --help` does not wait for it
+
+    head = io.BytesIO()
+    described = {"shape": shape, "fortran_order": False, "descr": dtype}
+    np.lib.format.write_array_header_1_0(head, described)
+    return head.getvalue()
 
 
 class SelectionError(ElmoError):

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.locks import lock_now
 from elmo_serve.files.inputs import FileError
-from elmo_serve.files.outputs.npz import header
 from elmo_serve.files.text import part_name
+from elmo_serve.output import npy_header
 
 Vectors = NDArray[Any]
 
@@ -130,7 +130,7 @@ class FileParts:
         small = {"lengths": lengths, **{f"state {name}": array for name, array in state.items()}}
         with zipfile.ZipFile(temporary, "w") as archive:
             with archive.open("vectors.npy", "w", force_zip64=True) as member:
-                member.write(header((size,), "<f4"))
+                member.write(npy_header((size,), "<f4"))
                 for array in arrays:
                     member.write(array.tobytes())
             for name, array in small.items():

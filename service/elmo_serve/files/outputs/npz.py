@@ -3,17 +3,14 @@
 With sentences as keys the arrays have their texts as names.
 """
 
-# ruff: noqa: PLC0415 - numpy is imported when a file is written
-
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
+from elmo_serve.output import npy_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,19 +30,8 @@ def _write_named(target: Target, arrays: Iterable[tuple[str, NDArray[Any]]]) -> 
         for name, vectors in arrays:
             # A ZipInfo has a fixed date: the same input makes the same file.
             member = zipfile.ZipInfo(f"{name}.npy")
-            data = header(vectors.shape, vectors.dtype.str) + vectors.tobytes()
+            data = npy_header(vectors.shape, vectors.dtype.str) + vectors.tobytes()
             archive.writestr(member, data)
-
-
-@lru_cache(1024)  # sentences of the same length have the same header
-def header(shape: tuple[int, ...], dtype: str) -> bytes:
-    """Return the head of a .npy file of an array."""
-    import numpy as np
-
-    head = io.BytesIO()
-    described = {"shape": shape, "fortran_order": False, "descr": dtype}
-    np.lib.format.write_array_header_1_0(head, described)
-    return head.getvalue()
 
 
 FORMAT = OutputFormat(_write, ".npz", (".npz",), is_stream=True)

@@ -7,7 +7,6 @@ a list with an item for each sentence: `json.loads(archive["tokens"].item())`.
 import io
 import zipfile
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from elmo_serve.http.media_types.encoder import (
     json_array,
     raw,
 )
-from elmo_serve.output import MEDIA_TYPES
+from elmo_serve.output import MEDIA_TYPES, npy_header
 
 _PART_BYTES = 1 << 12
 _LONG_BYTES = 1 << 17
@@ -92,7 +91,7 @@ class _ChunkList(io.RawIOBase):
 def _add(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
     is_large = array.nbytes >= zipfile.ZIP64_LIMIT
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=is_large) as member:
-        member.write(_header(array.dtype, array.shape))
+        member.write(npy_header(array.shape, array.dtype.str))
         for part in _parts(raw(array)):
             member.write(part)
 
@@ -104,15 +103,6 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         return
     for start in range(0, len(data), _PART_BYTES):
         yield data[start : start + _PART_BYTES]
-
-
-@lru_cache(maxsize=1_024)  # many sentences have the same length
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return the start of a .npy file."""
-    header = io.BytesIO()
-    members = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(header, members)
-    return header.getvalue()
 
 
 ENCODER = Encoder(MEDIA_TYPES["npz"], encode)
