@@ -26,6 +26,20 @@ def test_a_folder_with_a_pair_and_a_native_file_is_native(tmp_path: Path) -> Non
     assert load(run).origin.format == "native"
 
 
+def test_a_bundle_of_nlpl_is_a_published_pair(tmp_path: Path) -> None:
+    """The files of a run of bilm-tf and a vocabulary lie beside it."""
+    folder = write_pair(tmp_path / "210", n_characters=261, weights_name="model.hdf5")
+    for name in ("README", "meta.json", "vocab.txt.gz", "checkpoint"):
+        (folder / name).write_text('model_checkpoint_path: "model.ckpt-7"')
+    archive = shutil.make_archive(str(folder), "zip", folder)
+    published = load(write_pair(tmp_path / "published"))
+
+    for place in (folder, archive):
+        origin = load(place).origin
+        assert (origin.name, origin.format) == ("210", "allennlp")
+        assert origin.revision == published.origin.revision
+
+
 def test_a_damaged_native_file_in_a_folder_is_not_passed_over(tmp_path: Path) -> None:
     run = write_pair(tmp_path / "run")
     native.save(load(run), run / native.RUN_FILE)

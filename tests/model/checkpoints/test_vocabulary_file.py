@@ -19,7 +19,7 @@ TEXT = text_of(WORDS).encode()
         ("vocab.txt", TEXT),
         ("vocab.txt.gz", gzip.compress(TEXT)),
         ("vocab-2016-09-10.txt", b"\xef\xbb\xbf" + TEXT),  # a byte order mark
-        ("vocab.txt", b" " + TEXT.replace(b"</S>\n", b"!!!MAXTERMID\r\n</S> \r\n")),
+        ("vocab.txt", b" " + TEXT.replace(b"</S>\n", b"!!!MAXTERMID\r\n</S> \r")),
     ],
 )
 def test_lines_are_read_as_in_bilm_tf(tmp_path: Path, name: str, content: bytes) -> None:
