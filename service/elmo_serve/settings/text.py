@@ -84,15 +84,14 @@ def table() -> str:
 
 
 def _refusal(name: str, called: str, text: str, fault: Mapping[str, Any]) -> str:
-    """Return one line such as `ELMO_PORT='x' is not allowed: an integer from 0 to 65,535`."""
-    wanted = allowed(name)
-    if fault["type"] == "value_error":
-        wanted = f"{fault['ctx']['error']}; allowed: {wanted}"
+    """Return one line such as `ELMO_X='a' is not allowed; allowed: an integer of at least 1`."""
+    why = f": {fault['ctx']['error']}" if fault["type"] == "value_error" else ""
+    wanted = f"is not allowed{why}; allowed: {allowed(name)}"
     if name in _SECRET:
-        return f"{called} (its value is not shown) is not allowed: {wanted}"
+        return f"{called} (its value is not shown) {wanted}"
     if name == "port" and text.startswith("tcp://"):
         wanted += " (Kubernetes sets this for a Service called elmo: set enableServiceLinks: false)"
-    return f"{called}={shown(text)} is not allowed: {wanted}"
+    return f"{called}={shown(text)} {wanted}"
 
 
 def _bounds(field: FieldInfo) -> str:
