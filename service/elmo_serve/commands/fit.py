@@ -15,6 +15,7 @@ from elmo_model.tasks.examples import FitError
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
+    Number,
     api_key_option,
     device_option,
     model_of_server,
@@ -64,13 +65,35 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the task file, the head and the report. Required without --server.",
 )
-@click.option("--seeds", default=3, show_default=True, help="Fits from different seeds.")
 @click.option(
-    "--validation", default=0.1, show_default=True, help="Share held out for early stopping."
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Fits from different seeds.",
+)
+@click.option(
+    "--validation",
+    type=Number(min=0, max=1, min_open=True, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="Share held out for early stopping.",
 )
 @click.option("--layer-norm", is_flag=True, help="Normalise each layer over its sentence first.")
-@click.option("--l2-weights", default=0.001, show_default=True, help="Penalty on the weights s.")
-@click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")
+@click.option(
+    "--l2-weights",
+    type=Number(min=0),
+    default=0.001,
+    show_default=True,
+    help="Penalty on the weights s.",
+)
+@click.option(
+    "--dropout",
+    type=Number(min=0, max=1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Dropout on the mixed vectors.",
+)
 @device_option()
 @precision_option()
 @threads_option
