@@ -6,9 +6,10 @@ import asyncio
 import random
 import sys
 import time
+from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -92,8 +93,17 @@ def bench(
     else:
         click.echo(f"{url}: {info['model']}, {info['precision']}")
         for name, value in found.items():
-            click.echo(f"{name}: {value:,.3f}" if isinstance(value, float) else f"{name}: {value}")
+            click.echo(f"{name}: {_text(value)}")
     sys.exit(int(phase.is_bad))
+
+
+def _text(value: Any) -> str:
+    """Return a member of the summary: a number, text, counts by status, or lines."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{count} with {status}" for status, count in value.items()) or "0"
+    if isinstance(value, list):
+        return "; ".join(value) or "none"
+    return f"{value:,.3f}" if isinstance(value, float) else str(value)
 
 
 def _made_bodies() -> list[bytes]:

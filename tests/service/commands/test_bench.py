@@ -59,8 +59,12 @@ def wrong(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     [
         ((correct, correct, wrong), 1, ("wrong: 1\n", '{"sentences": [["1"]]}')),
         ((hang_up,), 1, ("lost: 1\n", "lost: ")),
-        ((refuse(500),), 1, ("500", "not now")),
-        ((refuse(503, Retry_After="0"), refuse(429, Retry_After="0")), 0, ("wrong: 0\n",)),
+        ((refuse(500),), 1, ("failed: 1 with 500\n", "not now")),
+        (
+            (refuse(503, Retry_After="0"), refuse(429, Retry_After="0")),
+            0,
+            ("failed: 0\n", "faults: none\n"),
+        ),
     ],
     ids=["wrong", "lost", "failed", "refused"],
 )
