@@ -73,7 +73,7 @@ def _both(name: str) -> str:
     metavar="TEXT",
     multiple=True,
     required=True,
-    help="Text: a path or a pattern; may be repeated.",
+    help="Text: a path or a pattern in quotes; may be repeated.",
 )
 @click.option("--heldout", type=_held_out, help="Text on which perplexity is measured meanwhile.")
 @click.option(
