@@ -138,7 +138,8 @@ def open_index(folder: Path) -> UsesIndex:
         ):
             raise ValueError("words, tokens and sentences do not fit together")
     except _FAULTS as error:
-        raise IndexFolderError(f"{folder} is no index of `elmo index`: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise IndexFolderError(f"{folder} is no index of `elmo index`: {why}") from error
     return index
 
 

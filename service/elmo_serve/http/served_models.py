@@ -204,4 +204,5 @@ class ServedModels:
             if model.pool.info is not None and model.pool.info.name == name:
                 return model
         names = ", ".join(repr(model.name) for model in self._models)
-        raise UnknownModel(f"No model {shown(name)}; there are {names}")
+        verb = "is" if len(self._models) == 1 else "are"
+        raise UnknownModel(f"No model {shown(name)}; there {verb} {names}")

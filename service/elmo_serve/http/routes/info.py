@@ -32,8 +32,8 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     served, settings = server.models.get(model), server.settings
     if served.pool.info is None:
         states = (each.status for each in server.models)
-        reasons = (f"{each.model} ({each.state}): {each.reason}" for each in states if each.reason)
-        raise served.unavailable("; ".join(reasons))
+        reasons = [f"{each.model} ({each.state}): {each.reason}" for each in states if each.reason]
+        raise served.unavailable("; ".join(reasons) if len(server.models) > 1 else served.reason)
     info, slots = served.info, served.pool.slots
     words = info.word_vectors
     return InfoResponse(
