@@ -14,7 +14,7 @@ _FACTOR = 10.0
 """A task times out after so many times its expected seconds.
 
 A larger value finds a hung process later, a smaller one kills processes on a busy machine.
-`benchmarks/faults.py` prints after how long a hung worker is found.
+`python -m benchmarks.faults` prints after how long a hung worker is found.
 """
 
 _RECENT_TASKS = 32
