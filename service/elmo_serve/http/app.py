@@ -120,6 +120,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         # Given here and not by `include_router`, which matches each request twice.
         routes=routes,
     )
+    routes[:] = app.routes  # /openapi.json as well, which FastAPI adds: requests count under it
     app.state.server = server
     _describe(app, needs_key=bool(server.keys))
     return app

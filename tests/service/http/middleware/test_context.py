@@ -98,6 +98,12 @@ def test_a_request_without_a_key_counts_under_its_route(narrow: Running) -> None
     assert logged(narrow, "keyless")[0]["route"] == "/embed"
 
 
+def test_the_document_counts_under_its_path(narrow: Running) -> None:
+    httpx.get(narrow.url + "/openapi.json", headers={"X-Request-Id": "document"})
+
+    assert logged(narrow, "document")[0]["route"] == "/openapi.json"
+
+
 def test_clients_cannot_add_series() -> None:
     metrics = Metrics()
 
