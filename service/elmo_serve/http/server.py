@@ -224,9 +224,10 @@ def listen(settings: Settings) -> list[socket.socket]:
     except OSError as error:
         for each in sockets:
             each.close()
+        why = str(error.strerror).partition(" (while")[0]  # Python adds the address once more
         raise SettingsError(
             f"ELMO_HOST={host!r} (--host) and ELMO_PORT={port} (--port) cannot be listened on: "
-            f"{error.strerror}"
+            f"{why}"
         ) from None
     return sockets
 

@@ -147,7 +147,7 @@ def test_a_port_that_is_taken_stops_the_start_with_one_line() -> None:
 
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert f"ELMO_PORT={port} (--port)" in line and "in use" in line
+    assert f"ELMO_PORT={port} (--port)" in line and line.endswith("in use")
 
 
 def test_the_import_of_the_command_line_installs_no_signal_handler() -> None:
