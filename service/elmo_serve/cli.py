@@ -13,13 +13,14 @@ from elmo_model.errors import ElmoError
 from elmo_serve.commands.bench import bench
 from elmo_serve.commands.convert import convert
 from elmo_serve.commands.embed import embed
-from elmo_serve.commands.evaluate import evaluate, perplexity
+from elmo_serve.commands.evaluate import evaluate
 from elmo_serve.commands.fit import fit
 from elmo_serve.commands.index import index
 from elmo_serve.commands.info import info
 from elmo_serve.commands.look import look
 from elmo_serve.commands.models import download, models
 from elmo_serve.commands.options import sort_options
+from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.score import score
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.tasks import tasks

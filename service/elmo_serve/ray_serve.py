@@ -26,7 +26,7 @@ from elmo_serve.http.state import assemble
 from elmo_serve.models.cache import with_cache
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers.specs import VISIBLE, Hardware
+from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _ONGOING_REQUESTS: Final = 10_000
 """Requests that Ray gives to one replica at a time. The queue of a replica refuses what has no

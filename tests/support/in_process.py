@@ -21,7 +21,7 @@ from elmo_serve.http.state import Helpers, Server, assemble
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.settings import Settings
-from elmo_serve.workers.specs import Hardware
+from elmo_serve.workers.devices import Hardware
 from tests.support.asgi import http_scope, pieces
 from tests.support.engines import turns, until
 from tests.support.gated_worker import GatedWorker, ModelWorker

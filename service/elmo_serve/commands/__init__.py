@@ -1,4 +1,4 @@
-"""The commands of `elmo`, one module each: options and output, no work.
+"""The commands of `elmo`: options and output, no work.
 
 `elmo --help` and `elmo COMMAND --help` must not wait for libraries that they do not use, so a
 command imports the function that does its work when it runs. Errors meant for a user are not

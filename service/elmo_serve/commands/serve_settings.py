@@ -21,7 +21,7 @@ from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variabl
 from elmo_serve.settings.text import allowed, default, from_strings
 from elmo_serve.tasks.opening import open_folder
 from elmo_serve.uses import open_indexes
-from elmo_serve.workers.specs import VISIBLE, Hardware
+from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"
 """The key that the commands send to a server."""

@@ -23,7 +23,7 @@ from elmo_serve.http.connection import ConnectionLimits, Http11
 from elmo_serve.http.middleware.context import count_unparsed
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings, SettingsError
-from elmo_serve.workers.specs import Hardware
+from elmo_serve.workers.devices import Hardware
 
 _BACKLOG: Final = 2_048
 """Connections that the kernel completes while the event loop is busy; uvicorn's default."""

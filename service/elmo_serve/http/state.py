@@ -27,8 +27,9 @@ from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks.opening import TaskThread
 from elmo_serve.uses import ModelUses, open_indexes
+from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.specs import TIMEOUTS, Hardware, MakeWorker, worker_process, worker_specs
+from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
 
 if TYPE_CHECKING:  # an extra, which takes 0.2 s to import
     from elmo_serve.tracing.tracer import Tracer

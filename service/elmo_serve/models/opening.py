@@ -22,9 +22,9 @@ from elmo_serve.models.cache import CacheSettings, cache_of_environment
 from elmo_serve.models.fetching import Progress, locate, unseen
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CUDA
+from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.model_worker import model_info
-from elmo_serve.workers.specs import Hardware
 from elmo_serve.workers.vectors import select, static_vectors, vectors_of
 
 Vectors = NDArray[Any]

@@ -11,16 +11,14 @@ from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.watchdog import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
 from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
+from elmo_serve.scheduling.throughput import ThroughputEstimate
 from elmo_serve.tracing import Stage
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
-from elmo_serve.workers.pool import (
-    SHORTEST_WAIT_SECONDS,
-    ThroughputEstimate,
-    WorkerPool,
-    WorkerSlot,
-)
+from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 
 _log = logging.getLogger("elmo_serve.engine")
+
+SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
 
 _SHORTAGE_SECONDS = 0.1
 """Pause after a batch for which there was no shared memory. Meanwhile answers are sent and free

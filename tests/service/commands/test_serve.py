@@ -13,7 +13,7 @@ import pytest
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.settings import Settings, option, variable
 from elmo_serve.settings.text import allowed, from_strings
-from elmo_serve.workers.specs import Hardware
+from elmo_serve.workers.devices import Hardware
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 

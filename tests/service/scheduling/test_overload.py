@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, field
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded
-from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS
+from elmo_serve.scheduling.dispatcher import SHORTEST_WAIT_SECONDS
 from tests.support.engines import Bench, bench
 from tests.support.gated_worker import GatedWorker
 from tests.support.virtual_time import in_virtual_time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_serve.workers.pool import ThroughputEstimate
+from elmo_serve.scheduling.throughput import ThroughputEstimate
 from tests.support.clock import FakeClock
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from elmo_serve.settings import SettingsError
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers.specs import Hardware
+from elmo_serve.workers.devices import Hardware
 
 
 def test_there_is_a_device() -> None:

@@ -19,6 +19,7 @@ from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Bytes, view
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSpec
+from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -28,7 +29,7 @@ from elmo_serve.workers.messages import (
     Ready,
     RunnerSettings,
 )
-from elmo_serve.workers.specs import Hardware, worker_process, worker_specs
+from elmo_serve.workers.specs import worker_process, worker_specs
 from tests.support.checkpoints import write_pair
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL

@@ -1,4 +1,4 @@
-"""Requests that are refused or fail: the checks before the routes, and responses for all errors.
+"""Requests that are refused or fail: checks before the routes, also of the load, and all errors.
 
 A check looks at the scope of a request before its body is received, and raises a ServiceError: what
 it refuses reaches no route.

@@ -1,1 +1,1 @@
-"""The HTTP routes, one file each."""
+"""The HTTP routes, a file for each subject."""
