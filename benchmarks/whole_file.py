@@ -88,10 +88,9 @@ def main() -> int:
             early = own_memory(os.getpid())
 
     with tempfile.TemporaryDirectory(prefix="elmo-whole-file-") as folder:
-        text, output = Path(folder, "text"), Path(folder, "vectors")
+        text, first, output = (Path(folder, name) for name in ("text", "first", "vectors"))
         enlarge(options.text, options.tokens, text)
         # once before: programs that are made at first use are not the file's
-        first = Path(folder, "first")
         enlarge(options.text, max(1, options.tokens // 50), first)
         form, source = OUTPUTS["allennlp"], LengthSorted(cast(InProcess, network), wanted)
         if not options.cold:
