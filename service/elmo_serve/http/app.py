@@ -1,6 +1,6 @@
 """The application: routes and middleware around the parts of a server.
 
-`python -m elmo_serve.http.app > docs/openapi.json` writes the OpenAPI document.
+`python -m elmo_serve.http.app` prints the OpenAPI document.
 """
 
 import asyncio

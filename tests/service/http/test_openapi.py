@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import httpx
@@ -25,7 +24,6 @@ from elmo_serve.tasks.schema import TaskBody, TaskResponse
 from tests.support import fork_server
 from tests.support.errors import ERRORS
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 ROUTES = {
     "/embed": {"post"},
     "/score": {"post"},
@@ -70,13 +68,9 @@ def references(part: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def test_the_served_document_and_that_of_the_code_are_the_written_one(
-    served: dict[str, Any],
-) -> None:
+def test_the_served_document_is_the_printed_one(served: dict[str, Any]) -> None:
     made = fork_server.run([sys.executable, "-m", "elmo_serve.http.app"])
-    command = "python -m elmo_serve.http.app > docs/openapi.json"
 
-    assert made.stdout == DOCUMENT.read_text(encoding="utf-8"), command
     assert served == json.loads(made.stdout)
 
 
