@@ -38,7 +38,7 @@ class Collector:
             for part in message.resource_spans:
                 self.resources.append(values(part.resource.attributes))
                 for scope in part.scope_spans:
-                    assert scope.scope.name == "elmo_serve"
+                    assert scope.scope.name == "fastapi"
                     self._spans += scope.spans
             self._changed.notify_all()
 

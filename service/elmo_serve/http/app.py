@@ -14,6 +14,7 @@ from typing import Final
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
+from fastapi.telemetry import TelemetryConfig
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp
 
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.request_checks import (
+    PROBES,
     RequestChecks,
     check_head,
     connection_check,
@@ -46,7 +48,6 @@ _EXPOSED_HEADERS: Final = (
     "Location",
     "Retry-After",
     "Server-Timing",
-    "traceresponse",
     "X-Request-Id",
     "X-Unknown-Share",
     "X-Vocabulary",
@@ -77,8 +78,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        # FastAPI would look for an OpenTelemetry provider in each request.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+        telemetry=_telemetry(server),
         middleware=_middleware(server, routes, is_local=is_local),
         # Given here and not by `include_router`, which matches each request twice.
         routes=routes,
@@ -87,6 +87,22 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
     app.state.server = server
     describe(app, needs_key=bool(server.keys))
     return app
+
+
+def _telemetry(server: Server) -> TelemetryConfig:
+    """Return FastAPI's options: one span of each request, where the server has a provider.
+
+    FastAPI's own exporter is off: it would hold up a stop for 10 s.
+    """
+    return {
+        "tracer_provider": server.tracer_provider,
+        "tracing": server.tracer_provider is not None,
+        "metrics": False,
+        "logs": False,
+        "operation_spans": False,
+        "auto_configure": False,
+        "exclude": lambda scope: scope.get("path") in PROBES,
+    }
 
 
 def _with_head(route: BaseRoute) -> list[BaseRoute]:
@@ -130,7 +146,7 @@ def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> l
         server.load_shedder.check,
     )
     return [
-        Middleware(RequestContext, metrics=server.metrics, routes=routes, tracer=server.tracer),
+        Middleware(RequestContext, metrics=server.metrics, routes=routes),
         *_cross_origin(settings.cors_origins),
         Middleware(RequestChecks, checks=checks),
     ]

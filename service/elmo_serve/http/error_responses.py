@@ -108,7 +108,6 @@ class Problem(BaseModel):
     status: int
     detail: str
     instance: str = Field(description="The request id.")
-    trace_id: str = optional("", "The id of its trace, where the server has one.")
     errors: list[FieldProblem] = optional((), "The faults of the request body, where it has any.")
 
 
@@ -133,7 +132,7 @@ def response(error: ServiceError, scope: Scope) -> Response:
     if path.startswith(OPENAI) or path in _WITHOUT_VERSION:
         body, status, media_type = openai_body(error), openai_status(type(error)), _JSON
     else:
-        body = problem(error, state["request_id"], state.get("trace_id"))
+        body = problem(error, state["request_id"])
         status, media_type = error.status, MEDIA_TYPE
     return Response(orjson.dumps(body), status, error.headers, media_type)
 
@@ -157,7 +156,7 @@ def openai_body(error: ServiceError) -> dict[str, Any]:
     }
 
 
-def problem(error: ServiceError, instance: str, trace_id: str | None = None) -> dict[str, Any]:
+def problem(error: ServiceError, instance: str) -> dict[str, Any]:
     """Return the members of the problem document. `instance` is the request id."""
     members: dict[str, Any] = {
         "type": error.uri(),
@@ -166,8 +165,6 @@ def problem(error: ServiceError, instance: str, trace_id: str | None = None) -> 
         "detail": encodable(error.detail),
         "instance": encodable(instance),
     }
-    if trace_id is not None:
-        members["trace_id"] = trace_id
     if error.errors:
         members["errors"] = [
             {"pointer": encodable(fault.pointer), "detail": encodable(fault.detail)}

@@ -57,7 +57,7 @@ _log = logging.getLogger("elmo_serve")
 def serve(settings: Settings, hardware: Hardware, environment: Mapping[str, str]) -> int:
     """Serve on that hardware until SIGTERM, SIGINT or SIGHUP; return the status to exit with.
 
-    `environment` is for traces; see `start_tracer`.
+    `environment` is for traces; see `telemetry.tracer_provider`.
 
     Raises:
         SettingsError: the address or the port cannot be used.

@@ -1,14 +1,14 @@
 """The parts of one server, put together from its settings."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from elmo_serve.bulk_queue import bulk_queue
+from elmo_serve.http import telemetry
 from elmo_serve.http.calls.body import Deadlines
 from elmo_serve.http.calls.parse import PARSING, RequestLimits
 from elmo_serve.http.helpers.pool import HelperPool
@@ -31,8 +31,8 @@ from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
 
-if TYPE_CHECKING:  # an extra, which takes 0.2 s to import
-    from elmo_serve.tracing.tracer import Tracer
+if TYPE_CHECKING:  # an extra
+    from opentelemetry.sdk.trace import TracerProvider
 
 _TRIM_SECONDS = 5.0
 """Seconds between two looks at the shared memory, which is kept for reuse for one or two of them.
@@ -41,12 +41,8 @@ To write to memory that was given back takes the kernel several times as long.""
 _TRIM_PAUSE_SECONDS = 0.05
 """Pause between two pieces, in which the event loop serves requests."""
 
-_OTLP: Final = "http/protobuf"
-
 _MOST_PROCESSES = 8
 """Processes of a pool at most; each of them holds some 60 MB."""
-
-_log = logging.getLogger("elmo_serve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +100,7 @@ class Server:
     load_shedder: LoadShedder
     bodies: ByteBudget
     deadlines: Deadlines
-    tracer: "Tracer | None" = None
+    tracer_provider: "TracerProvider | None" = None
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))
 
@@ -133,8 +129,8 @@ class Server:
             model.close()
         pools = (self.engine, self.helpers)
         await asyncio.gather(*(pool.stop() for pool in pools))
-        if self.tracer is not None:
-            self.tracer.close()
+        if self.tracer_provider is not None:
+            telemetry.close(self.tracer_provider)
 
 
 def assemble(
@@ -166,7 +162,7 @@ def assemble(
     }
     engine = Engine(pools, arena, limits, metrics)
     server = _server(settings, engine, arena, metrics, hardware.cores)
-    server.tracer = start_tracer(environment or {})
+    server.tracer_provider = telemetry.tracer_provider(environment or {})
     return server
 
 
@@ -228,34 +224,3 @@ def _watch(server: Server, arena: Arena) -> None:
     metrics.answer_bytes.set_function(lambda: engine.answers.used)
     metrics.receiving_bytes.set_function(lambda: server.bodies.used)
     metrics.shared_memory_bytes.set_function(lambda: arena.used)
-
-
-def start_tracer(environment: Mapping[str, str]) -> "Tracer | None":
-    """Return the tracer; None where `environment` names no endpoint for them.
-
-    The variables are meant for every program of a machine, and the SDK reads them again. What
-    cannot be done here turns traces off with one line in the log, and does not stop the server.
-    """
-    names = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
-    endpoint, protocol = (
-        next(filter(None, (environment.get(name.format(end)) for name in names)), None)
-        for end in ("ENDPOINT", "PROTOCOL")
-    )
-    is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    if endpoint is None or is_disabled or environment.get("OTEL_TRACES_EXPORTER") == "none":
-        return None
-    try:
-        if not endpoint.lower().startswith(("http://", "https://")):
-            raise ValueError(f"OTEL_EXPORTER_OTLP_ENDPOINT={endpoint!r}; expected http://HOST:4318")
-        if protocol not in (None, _OTLP):
-            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}; it can be {_OTLP}")
-        from elmo_serve.tracing.tracer import Tracer  # noqa: PLC0415 - an extra
-
-        return Tracer()
-    except ImportError as error:
-        _log.warning(
-            "traces are off: %s is not installed; pip install 'elmo-serve[traces]'", error.name
-        )
-    except ValueError as error:
-        _log.warning("traces are off: %s", error)
-    return None

@@ -12,7 +12,6 @@ from elmo_serve.processes.watchdog import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
 from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
 from elmo_serve.scheduling.throughput import ThroughputEstimate
-from elmo_serve.tracing import Stage
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 
@@ -63,8 +62,6 @@ class Dispatcher:
         del self.requests[request]
         if request.missing:
             self._withdraw(request)
-        if request.trace is not None:
-            request.trace.end_queue(request.arrived_at, request.started_at)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
         """Queue jobs of a request.
@@ -184,7 +181,7 @@ class Dispatcher:
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
-        running = self._ended(batch, slot)
+        running = self._running.pop(batch.id)
         if all(job.is_wanted for job in running.jobs):  # else the worker may have stopped early
             fullness = max(batch.padded_tokens / slot.budget, len(running.jobs) / MAX_SENTENCES)
             self.throughput.add(batch.tokens, slot.seconds, fullness=fullness)
@@ -192,26 +189,6 @@ class Dispatcher:
             self._dispatch()
         finally:  # a fault of the next batch must not lose the results of this one
             self._answer(running, done, slot)
-
-    def _ended(self, batch: Batch, slot: WorkerSlot) -> RunningBatch:
-        """Return a batch that has ended; note it in the traces of the requests that are sampled."""
-        running = self._running.pop(batch.id)
-        waiting = {job.request.trace: None for job in running.jobs if job.is_wanted}
-        traces = tuple(trace for trace in waiting if trace is not None)
-        if not traces:
-            return running
-        attributes: dict[str, str | int] = {
-            "elmo.model": self.model,
-            "elmo.device": slot.labels["device"],
-            "elmo.batch.sentences": len(running.jobs),
-            "elmo.batch.tokens": running.batch.tokens,
-            "elmo.batch.padded_tokens": running.batch.padded_tokens,
-        }
-        now = self._clock.now()
-        stage = Stage("batch", now - slot.seconds, now, attributes, traces)
-        for trace in traces:
-            trace.stages.append(stage)
-        return running
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
         self._batch_duration.labels(self.model, slot.labels["device"]).observe(slot.seconds)
@@ -228,7 +205,7 @@ class Dispatcher:
 
     def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """Run the halves of a batch that raised, until the sentence that raises is alone."""
-        running = self._ended(batch, slot)
+        running = self._running.pop(batch.id)
         jobs = list(running.jobs)
         if len(jobs) > 1:
             _log.warning(

@@ -19,7 +19,6 @@ from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
-from elmo_serve.tracing import Trace
 from elmo_serve.workers.pool import WorkerPool
 
 _SLICE = 500
@@ -113,7 +112,6 @@ class Engine:
         model: str | None = None,
         *,
         is_bulk: bool = False,
-        trace: Trace | None = None,
     ) -> Embedded:
         """Compute the vectors of all sentences, or of none.
 
@@ -129,7 +127,6 @@ class Engine:
             model: the name of the model; None: the first.
             is_bulk: whether interactive requests come first however small this request is. A
                 request that is larger than a batch is bulk anyway.
-            trace: where the queue and the batches of a sampled request are noted.
 
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
@@ -153,7 +150,6 @@ class Engine:
                 admitted.virtual_seconds_per_token,
                 partial(_resolve, is_over),
                 admitted.is_bulk,
-                trace,
             )
             await self._run(request, dispatcher, is_over)
         finally:

@@ -9,7 +9,6 @@ from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.budgets import Hold
-from elmo_serve.tracing import Trace
 from elmo_serve.workers.messages import Batch
 
 _ALIGNMENT = 64
@@ -58,7 +57,6 @@ class Request:
         virtual_seconds_per_token: between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
         is_bulk: whether it is larger than a batch, or interactive requests come first anyway.
-        trace: what is noted for the spans of a sampled request.
         results: the vectors of each sentence that is computed, by its index.
         missing: how many of them are not there yet.
         queued_sentences, queued_tokens: those that wait for their first batch; kept by the queue.
@@ -70,7 +68,6 @@ class Request:
     virtual_seconds_per_token: float
     on_end: Callable[[], None]
     is_bulk: bool = False
-    trace: Trace | None = None
     queued_sentences: int = field(init=False, default=0)
     queued_tokens: int = field(init=False, default=0)
     results: list[Vectors | None] = field(init=False)

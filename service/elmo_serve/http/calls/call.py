@@ -25,7 +25,6 @@ from elmo_serve.output import Output, Wanted, interned
 from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.tracing import Trace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,7 +62,6 @@ class EmbeddingCall:
         self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
         self._answer = self.server.engine.answers.hold(headers.client(self.scope))
         self._is_answered = False
-        self._trace: Trace | None = self.scope["state"].get("trace")
         headers.media_type(self.scope)
 
     async def __aenter__(self) -> Self:
@@ -90,13 +88,9 @@ class EmbeddingCall:
         await body.receive(self._receive)
         self._deadline.overdue = _NOT_PARSED
         self._deadline.end_on_disconnect(self._receive)
-        self._end_stage("receive")
         if body.size <= SMALL_BODY_BYTES:
-            found = parse(model, body.take(), limits)
-        else:
-            found = await parse_elsewhere(self.server.helpers.parsing, model, body, limits)
-        self._end_stage("parse")
-        return found
+            return parse(model, body.take(), limits)
+        return await parse_elsewhere(self.server.helpers.parsing, model, body, limits)
 
     async def tokenize(
         self,
@@ -110,7 +104,6 @@ class EmbeddingCall:
         """
         self._deadline.overdue = _NOT_SPLIT
         found = await tokenize(self.server, model.info, body, tokenizer=tokenizer)
-        self._end_stage("tokenize")
         if found.warnings.count:
             self.server.metrics.token_warnings.inc(found.warnings.count)
         return found
@@ -144,7 +137,6 @@ class EmbeddingCall:
                 self._deadline.seconds_left,
                 headers.client(self.scope),
                 model.name,
-                trace=self._trace,
             )
         except SentenceFailed as error:
             raise error.at(body.pointer(error.index)) from None
@@ -182,10 +174,6 @@ class EmbeddingCall:
         self._deadline.overdue = _NOT_WRITTEN
         return await asyncio.to_thread(work, *args, **kwargs)
 
-    def _end_stage(self, name: str) -> None:
-        if self._trace is not None:
-            self._trace.end_stage(name)
-
     def response(
         self, chunks: list[Chunk], texts: TokenizedTexts, *more: tuple[bytes, bytes]
     ) -> "ChunkedResponse":
@@ -193,7 +181,6 @@ class EmbeddingCall:
 
         Its bytes are given back when the last one is sent.
         """
-        self._end_stage("encode")
         self._is_answered = True
         return ChunkedResponse(chunks, texts.warnings.count, more, self._answer)
 

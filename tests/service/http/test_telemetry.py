@@ -1,0 +1,215 @@
+"""Traces: when they are on, and the spans that a collector receives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from elmo_serve.http import telemetry
+from elmo_serve.http.middleware.request_checks import PROBES
+from tests.support.collector import Collector, collector, values
+from tests.support.in_process import InProcess, in_process
+from tests.support.servers import free_port
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
+SAMPLED, NOT_SAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
+SENTENCES = {"sentences": [["The", "bank"], ["a"]], "layers": "top"}
+TIMES = {"elmo.queue_seconds", "elmo.infer_seconds", "elmo.encode_seconds"}
+
+
+@pytest.fixture
+def to(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector that the environment names."""
+    with collector() as found:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+        yield found
+
+
+async def embed(serving: InProcess, **headers: str) -> httpx.Response:
+    return await serving.client.post("/embed", json=SENTENCES, headers=headers)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": ""},
+        {"OTEL_SERVICE_NAME": "elmo", "OTEL_TRACES_SAMPLER": "always_on"},
+        {**ENDPOINT, "OTEL_SDK_DISABLED": "true"},
+        {**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"},
+    ],
+)
+def test_traces_are_off(environment: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    assert telemetry.tracer_provider(environment) is None
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", [*ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+def test_traces_are_on_where_an_endpoint_is_named(name: str) -> None:
+    environment = {name: "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    provider = telemetry.tracer_provider(environment)
+
+    assert provider is not None
+    telemetry.close(provider)
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL='grpc'"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "'collector:4318'"),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "-1"}, "max_queue_size"),
+    ],
+)
+def test_an_unusable_variable_turns_traces_off_with_one_line(
+    more: dict[str, str],
+    word: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in more.items():  # the SDK reads some by itself
+        monkeypatch.setenv(name, value)
+
+    assert telemetry.tracer_provider({**ENDPOINT, **more}) is None
+    (record,) = caplog.records
+    assert word in record.getMessage()
+
+
+def test_a_missing_extra_turns_traces_off_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+
+    assert telemetry.tracer_provider(ENDPOINT) is None
+    (record,) = caplog.records
+    assert "elmo-serve[traces]" in record.getMessage()
+
+
+def test_without_an_endpoint_the_extra_is_not_imported() -> None:
+    script = (
+        "import sys\n"
+        "from elmo_serve.http.app import create_app\n"
+        "from elmo_serve.http.state import assemble\n"
+        "from elmo_serve.settings import Settings\n"
+        "create_app(assemble(Settings(), environment={}))\n"
+        "extra = ('opentelemetry.sdk', 'opentelemetry.exporter')\n"
+        "print([name for name in sys.modules if name.startswith(extra)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
+
+
+async def test_a_request_is_one_span_below_that_of_its_client(
+    to: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "tenant=elmo")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+    async with in_process(environment=os.environ, api_keys="secret") as serving:
+        sent = {"traceparent": SAMPLED, "tracestate": "vendor=1", "X-Request-Id": "mine"}
+        (await embed(serving, Authorization="Bearer secret", **sent)).raise_for_status()
+    (span,) = to.spans(1)
+
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    assert (span.name, span.kind, span.trace_state) == (
+        "POST /embed",
+        Span.SPAN_KIND_SERVER,
+        "vendor=1",
+    )
+    assert span.status.code == Status.STATUS_CODE_UNSET
+    attributes = values(span.attributes)
+    assert attributes.items() >= {
+        ("http.request.method", "POST"),
+        ("http.route", "/embed"),
+        ("http.response.status_code", 200),
+        ("elmo.request_id", "mine"),
+        ("elmo.key", "1"),
+        ("elmo.sentences", 2),
+        ("elmo.tokens", 3),
+    }
+    assert all(attributes[name] >= 0 for name in TIMES)
+    assert to.headers[0]["tenant"] == "elmo"
+    assert to.resources[0].items() >= {
+        ("service.name", "elmo-serve"),
+        ("deployment.environment.name", "test"),
+    }
+
+
+async def test_no_span_holds_a_text(to: Collector) -> None:
+    async with in_process(environment=os.environ) as serving:
+        for path in ("/embed?text=river", "/tokenize?text=river"):
+            response = await serving.client.post(path, json={"text": ["river"]})
+            assert response.status_code == 422
+        (await serving.client.post("/embed", json={"text": ["river"]})).raise_for_status()
+    for span in to.spans(3):
+        assert b"river" not in span.SerializeToString()
+
+
+async def test_a_fault_of_the_server_is_an_error_of_the_span(to: Collector) -> None:
+    async with in_process(environment=os.environ) as serving:
+        response = await serving.client.post("/embed", json={"sentences": [["!raises"]]})
+    (span,) = to.spans(1)
+
+    assert response.status_code == 500
+    assert span.status.code == Status.STATUS_CODE_ERROR
+    assert values(span.attributes)["error.type"] == "500"
+
+
+async def test_other_routes_have_a_span_and_probes_have_none(to: Collector) -> None:
+    async with in_process(environment=os.environ) as serving:
+        for path in sorted(PROBES):
+            await serving.client.get(path, headers={"traceparent": SAMPLED})
+        await serving.client.get("/info")
+        await serving.client.request("BREW", "/nowhere")
+    info, nowhere = to.spans(2)
+
+    assert (info.name, nowhere.name) == ("GET /info", "HTTP")
+    assert "http.route" not in values(nowhere.attributes)
+    assert values(nowhere.attributes)["http.request.method"] == "_OTHER"
+
+
+@pytest.mark.parametrize("name", ["always_off", "traceidratio", "parentbased_always_on"])
+async def test_a_request_that_is_not_sampled_has_no_span(
+    name: str, to: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", name)
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0")
+    async with in_process(environment=os.environ) as serving:
+        (await embed(serving, traceparent=NOT_SAMPLED)).raise_for_status()
+
+    assert not to.spans(0)
+
+
+async def test_a_server_whose_collector_is_gone_answers_and_stops(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:{free_port()}/v1")
+    async with in_process(environment=os.environ) as serving:
+        (await embed(serving)).raise_for_status()
+
+    assert [each for each in caplog.records if "Transient error" in each.getMessage()]
+
+
+async def test_a_silent_collector_holds_up_no_request_and_no_stop(
+    to: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "2")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
+    to.gate.clear()
+    async with in_process(environment=os.environ) as serving:
+        (await embed(serving)).raise_for_status()
+        to.requests(1)  # the exporter waits for its answer from now on
+        for _ in range(8):
+            (await embed(serving)).raise_for_status()
+
+    assert not to.gate.is_set()
