@@ -5,13 +5,12 @@ This is the one place where exceptions of other code become errors of the API (`
 
 import errno
 import logging
-from collections.abc import Iterable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,48 +18,20 @@ from starlette.types import Scope
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
-    ClientOverShare,
-    DeadlineExceeded,
     InternalError,
     InvalidRequest,
-    MalformedBody,
     MethodNotAllowed,
-    Overloaded,
-    SentenceFailed,
     ServiceError,
-    TooLarge,
-    TryLater,
     Unauthorized,
     Unavailable,
     UnknownModel,
     UnknownRoute,
-    UnsupportedMediaType,
 )
-from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.output import SelectionError
 from elmo_serve.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
 _JSON: Final = "application/json"
-
-ALWAYS: Final = (Unauthorized, InternalError, Unavailable)
-"""Errors of every route that needs a key."""
-
-BODY_ERRORS: Final = (
-    *ALWAYS,
-    MalformedBody,
-    UnknownModel,
-    TooLarge,
-    UnsupportedMediaType,
-    InvalidRequest,
-    ClientOverShare,
-    Overloaded,
-    DeadlineExceeded,
-)
-"""Errors of every route with a body."""
-
-EMBED_ERRORS: Final = (*BODY_ERRORS, SentenceFailed)
-"""Errors of every route that computes vectors of a body."""
 
 OPENAI: Final = "/v1/"
 """Path below which errors have OpenAI's bodies."""
@@ -88,20 +59,6 @@ class FieldProblem(BaseModel):
 
 class Problem(BaseModel):
     """RFC 9457 problem details."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "urn:elmo-serve:error:unknown-task",
-                    "title": "Unknown task",
-                    "status": 404,
-                    "detail": "No task 'sentimnt': registered are 'ner', 'sentiment'",
-                    "instance": "0f9c2a7e51d84c0b",
-                }
-            ]
-        }
-    )
 
     type: str = Field(description="The error's name: a URI that is the same in every version.")
     title: str
@@ -192,40 +149,6 @@ def raw_response(error: ServiceError, request_id: str) -> bytes:
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     phrase = HTTPStatus(error.status).phrase
     return f"HTTP/1.1 {error.status} {phrase}\r\n{lines}\r\n".encode() + body
-
-
-def documented(
-    errors: Iterable[type[ServiceError]], *, openai: bool = False
-) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route for some errors: problem documents, or OpenAI bodies."""
-    body, media_type = (OpenAIErrorResponse, _JSON) if openai else (Problem, MEDIA_TYPE)
-    schema = {"$ref": f"#/components/schemas/{body.__name__}"}
-    responses: dict[int | str, dict[str, Any]] = {}
-    for error in sorted(errors, key=lambda error: (error.status, error.title)):
-        response = responses.setdefault(
-            openai_status(error) if openai else error.status,
-            {
-                "description": "",
-                "headers": {"X-Request-Id": REQUEST_ID},
-                "content": {media_type: {"schema": schema}},
-            },
-        )
-        response["description"] += ("; " if response["description"] else "") + error.title
-        if issubclass(error, TryLater):
-            response["headers"]["Retry-After"] = _RETRY_AFTER
-        if error is Unauthorized:
-            response["headers"]["WWW-Authenticate"] = {"schema": {"type": "string"}}
-    return responses
-
-
-REQUEST_ID: Final[dict[str, Any]] = {
-    "description": "The id that the client sent, if it is valid, or a new one.",
-    "schema": {"type": "string"},
-}
-_RETRY_AFTER: Final[dict[str, Any]] = {
-    "description": "Seconds after which the same request may be sent again.",
-    "schema": {"type": "integer", "minimum": 1},
-}
 
 
 def _of_framework(request: Request, error: HTTPException) -> ServiceError:

@@ -1,24 +1,16 @@
-"""The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
+"""The OpenAPI document: FastAPI's, with the bodies of plain routes, errors and API keys."""
 
-Code generators read it: it avoids `oneOf`, `not` and `default` inside `anyOf`, names its operations
-plainly and tags them.
-"""
-
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
-from pydantic_core.core_schema import TaggedUnionSchema
+from pydantic.json_schema import models_json_schema
 
-from elmo_serve.errors import Forbidden
 from elmo_serve.http.calls.parse import PARSED_BODIES
-from elmo_serve.http.error_responses import Problem, documented
+from elmo_serve.http.error_responses import MEDIA_TYPE, OPENAI, Problem
+from elmo_serve.http.middleware.api_keys import is_open
 from elmo_serve.http.schemas.clients import OpenAIErrorResponse
-from elmo_serve.http.schemas.embed import EmbedResponse, TokenizeResponse
-from elmo_serve.http.schemas.language import ScoreResponse
 from elmo_serve.tasks.schema import TaskBody
 
 DESCRIPTION: Final = """\
@@ -26,7 +18,8 @@ ELMo word vectors over HTTP: each token gets a vector that depends on its senten
 
 Send tokenised sentences, or text with the name of a tokenizer, to `POST /embed`; choose layers, a \
 registered task or your own mix of the layers. JSON is the default response; `Accept` chooses npz \
-or safetensors, which are smaller and faster. Errors are problem documents (RFC 9457)."""
+or safetensors, which are smaller and faster. Errors are problem documents (RFC 9457), below `/v1` \
+errors of OpenAI; the status and `type` of a problem name the error."""
 
 TAGS: Final = {
     "Vectors": "Tokenised sentences or text in, ELMo vectors out.",
@@ -38,21 +31,10 @@ TAGS: Final = {
 """The groups of operations. Each router names its own, and each route its `operation_id`: the name
 of a method in generated clients, such as `client.getTask`."""
 
-_REQUESTS: Final[Sequence[type[BaseModel]]] = (*PARSED_BODIES, TaskBody)
-_RESPONSES: Final[Sequence[type[BaseModel]]] = (
-    *(EmbedResponse, ScoreResponse, TokenizeResponse, Problem, OpenAIErrorResponse),
-)
-"""Bodies that a route names by their schemas alone."""
+_REQUESTS: Final[tuple[type[BaseModel], ...]] = (*PARSED_BODIES, TaskBody)
+"""Bodies that a route names by their schemas alone: FastAPI does not parse them."""
 
 _Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
-
-
-class _AnyOf(GenerateJsonSchema):
-    """Describes unions with tags as those without: by `anyOf`."""
-
-    def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
-        choices = schema["choices"].values()
-        return self.get_union_of_schemas([self.generate_inner(choice) for choice in choices])
 
 
 def describe(app: FastAPI, *, needs_key: bool) -> None:
@@ -75,42 +57,34 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         routes=app.routes,
     )
-    read: list[_Model] = [(model, "validation") for model in _REQUESTS]
-    written: list[_Model] = [(model, "serialization") for model in _RESPONSES]
+    requests: list[_Model] = [(model, "validation") for model in _REQUESTS]
+    errors: list[_Model] = [(model, "serialization") for model in (Problem, OpenAIErrorResponse)]
     _, definitions = models_json_schema(
-        [*read, *written],
-        ref_template="#/components/schemas/{model}",
-        schema_generator=_AnyOf,
+        [*requests, *errors], ref_template="#/components/schemas/{model}"
     )
-    document["components"]["schemas"].update(definitions["$defs"])
-    _complete(document, needs_key)
+    components = document["components"]
+    components["schemas"].update(definitions["$defs"])
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(unused, None)
+    if needs_key:  # else generated clients would ask their users for a key
+        description = "One of the server's API keys; `X-API-Key` may have it too."
+        scheme = {"type": "http", "scheme": "bearer", "description": description}
+        components["securitySchemes"] = {"ApiKey": scheme}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            _add_errors(path, operation["responses"])
+            if needs_key and not is_open(method.upper(), path):
+                operation["security"] = [{"ApiKey": []}]
     return document
 
 
-def _complete(document: dict[str, Any], needs_key: bool) -> None:
-    """Correct the responses of every operation, and declare where an API key is needed.
-
-    A server without keys declares none: generated clients would ask their users for one.
-    """
-    for unused in ("HTTPValidationError", "ValidationError"):
-        document["components"]["schemas"].pop(unused, None)
-    if needs_key:
-        document["components"]["securitySchemes"] = {
-            "ApiKey": {
-                "type": "http",
-                "scheme": "bearer",
-                "description": "One of the server's API keys; `X-API-Key` may have it too.",
-            }
-        }
-    (forbidden,) = documented((Forbidden,)).values()
-    operations = [each for path in document["paths"].values() for each in path.values()]
-    for operation in operations:
-        responses = operation["responses"]
-        # FastAPI adds a 422 of its own to every path with a parameter: it never occurs.
-        if "HTTPValidationError" in str(responses.get("422")):
-            del responses["422"]
-        # The 403 of the checks of `Host` and `Origin`, in the form of the 401.
-        content = responses.get("401", forbidden)["content"]
-        responses[str(Forbidden.status)] = {**forbidden, "content": content}
-        if needs_key and "401" in responses:
-            operation["security"] = [{"ApiKey": []}]
+def _add_errors(path: str, responses: dict[str, Any]) -> None:
+    """Describe the errors of a route by one `default` response."""
+    # FastAPI adds a 422 of its own to every path with a parameter: it never occurs.
+    if "HTTPValidationError" in str(responses.get("422")):
+        del responses["422"]
+    is_openai = path.startswith(OPENAI)
+    model = OpenAIErrorResponse if is_openai else Problem
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    media_type = "application/json" if is_openai else MEDIA_TYPE
+    responses["default"] = {"description": "An error.", "content": {media_type: {"schema": schema}}}

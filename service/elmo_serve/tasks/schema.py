@@ -56,18 +56,8 @@ class Mix(_Body):
     )
 
 
-TASK_EXAMPLE: Final[dict[str, Any]] = {
-    "weights": [0.5, -1.0, 2.0],
-    "gamma": 1.5,
-    "layer_norm": False,
-    "description": "named entities",
-}
-
-
 class TaskBody(Mix):
     """A task to register; its name is the one in the path."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [TASK_EXAMPLE]})
 
     name: TaskName = optional(None, "May be left out; if given, the same as in the path.")
     model: ModelName = optional(None, "The model that the task is for. Default: the first one.")
@@ -84,14 +74,6 @@ class TaskBody(Mix):
 
 class TaskResponse(BaseModel):
     """A registered task."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"name": "ner", **TASK_EXAMPLE, "model": "english", "revision": "3f1c9a20b7de"}
-            ]
-        }
-    )
 
     name: str
     weights: list[float]

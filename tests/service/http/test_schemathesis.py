@@ -13,10 +13,8 @@ from tests.support.servers import Running
 
 COMMAND = Path(sys.executable).with_name("schemathesis")
 
-# A timeout of 1e-300 s passes before anything is computed: 504 is the right response to it.
-# 422 is the right response to faults that a schema cannot describe: static word vectors on a server
-# without a file of them, a token number beyond its text, positions of other sentences than are
-# given, `dimensions` that are not the width of the model (400 below /v1/).
+# 422 is the right response to faults that a schema does not describe: `text` beside `sentences`, a
+# token number beyond its text, `dimensions` that are not the width of the model (400 below /v1/).
 CONFIGURATION = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 504]

@@ -8,13 +8,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.call import EmbeddingCall, described
-from elmo_serve.http.error_responses import BODY_ERRORS, EMBED_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
-from elmo_serve.http.routes.common import WARNINGS, PlainRoute, content, json_request
+from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
 from elmo_serve.http.schemas.embed import (
     EmbedRequest,
     EmbedResponse,
@@ -36,33 +34,17 @@ _FEW_SENTENCES: Final = 32
 """Sentences up to which a binary response is encoded on the event loop, if it is small as well:
 each has a header of its own."""
 
-_DOCUMENTED_HEADERS: Final[dict[str, Any]] = {
-    "Server-Timing": {
-        "description": "Milliseconds in the queue, in the network and in the encoding.",
-        "schema": {"type": "string"},
-    },
-    "X-Unknown-Share": {
-        "description": "Share of the tokens, from 0 to 1, that have no word vector. Only with "
-        "`word_vectors`.",
-        "schema": {"type": "number"},
-    },
-    "Vary": {"schema": {"type": "string"}},
-    "X-Request-Id": REQUEST_ID,
-    "X-Warnings": WARNINGS,
-}
-
 
 @router.post(
     "/embed",
     operation_id="embed",
     summary="Embed tokenised sentences or text",
     responses={
-        **documented((*EMBED_ERRORS, UnknownTask, NotAcceptable, Conflict)),
         200: {
+            "model": EmbedResponse,
             "description": "The vectors, in the media type that Accept prefers.",
-            "headers": _DOCUMENTED_HEADERS,
-            "content": content(EmbedResponse, ENCODERS),
-        },
+            "content": json_or_bytes(ENCODERS),
+        }
     },
     openapi_extra=json_request(EmbedRequest),
 )
@@ -144,12 +126,10 @@ def _headers(
     operation_id="tokenize",
     summary="Split text into tokens",
     responses={
-        **documented(BODY_ERRORS),
         200: {
+            "model": TokenizeResponse,
             "description": "The tokens of each text and their offsets.",
-            "headers": {"X-Request-Id": REQUEST_ID, "X-Warnings": WARNINGS},
-            "content": content(TokenizeResponse, [json_text.ENCODER.media_type]),
-        },
+        }
     },
     openapi_extra=json_request(TokenizeRequest),
 )

@@ -6,8 +6,6 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
-from elmo_serve.http.error_responses import documented
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes.common import Model, TheServer
@@ -21,12 +19,7 @@ from elmo_serve.http.schemas.server import (
 router = APIRouter(tags=["Server"])
 
 
-@router.get(
-    "/info",
-    operation_id="getInfo",
-    summary="Describe the model",
-    responses=documented((Unauthorized, UnknownModel, Unavailable)),
-)
+@router.get("/info", operation_id="getInfo", summary="Describe the model")
 async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     """Return a model, its devices and the limits of the server."""
     served, settings = server.models.get(model), server.settings
@@ -69,10 +62,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     operation_id="getCentre",
     summary="Get the mean of each layer",
     response_class=Response,
-    responses={
-        200: {"model": CentreResponse, "description": "The centre."},
-        **documented((Unauthorized, Unavailable, UnknownModel)),
-    },
+    responses={200: {"model": CentreResponse, "description": "The centre."}},
 )
 async def get_centre(server: TheServer, model: Model = None) -> Response:
     """Return the mean of each layer over a text that comes with the program.

@@ -9,16 +9,15 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_serve.errors import Conflict, FieldError, InvalidRequest, NotAcceptable, pointer
+from elmo_serve.errors import Conflict, FieldError, InvalidRequest, pointer
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.call import EmbeddingCall, described
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import check_token
-from elmo_serve.http.error_responses import EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
-from elmo_serve.http.routes.common import PlainRoute, content, json_request
+from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
 from elmo_serve.http.schemas.language import (
     ScoreRequest,
     ScoreResponse,
@@ -45,12 +44,12 @@ _SCORE_TYPES: Final = (json_text.ENCODER.media_type, npz.ENCODER.media_type)
     summary="Surprisal of each token",
     response_class=Response,
     responses={
-        **documented((*EMBED_ERRORS, NotAcceptable, Conflict)),
         200: {
+            "model": ScoreResponse,
             "description": "Surprisal in bits; npz has an array (3, tokens) for each sentence: "
             "forward, backward and their mean.",
-            "content": content(ScoreResponse, _SCORE_TYPES),
-        },
+            "content": json_or_bytes(_SCORE_TYPES),
+        }
     },
     openapi_extra=json_request(ScoreRequest),
 )
@@ -80,8 +79,7 @@ async def score(request: Request) -> Response:
     summary="The most probable words at a place",
     response_class=Response,
     responses={
-        200: {"model": SubstitutesResponse, "description": "The words and their probabilities."},
-        **documented((*EMBED_ERRORS, Conflict)),
+        200: {"model": SubstitutesResponse, "description": "The words and their probabilities."}
     },
     openapi_extra=json_request(SubstitutesRequest),
 )

@@ -1,7 +1,6 @@
 """What monitoring asks for: liveness, readiness, also under the path of other servers, metrics."""
 
 import asyncio
-from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -10,7 +9,6 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.http import headers
-from elmo_serve.http.error_responses import documented
 from elmo_serve.http.routes.common import TheServer
 from elmo_serve.http.schemas.server import Health, ModelStatus
 from elmo_serve.http.state import Server
@@ -19,13 +17,13 @@ router = APIRouter(tags=["Server"])
 
 _TEXT, _OPENMETRICS = "text/plain", "application/openmetrics-text"
 
-_PROBE: Final[dict[str, Any]] = {
-    "responses": documented((Unavailable,)),
-    "response_model_exclude_unset": True,
-}
 
-
-@router.get("/health/live", operation_id="getLive", summary="Liveness", **_PROBE)
+@router.get(
+    "/health/live",
+    operation_id="getLive",
+    summary="Liveness",
+    response_model_exclude_unset=True,
+)
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
     if not any(model.can_recover for model in server.models):
@@ -33,7 +31,12 @@ async def live(server: TheServer) -> Health:
     return Health(status="live")
 
 
-@router.get("/health/ready", operation_id="getReady", summary="Readiness", **_PROBE)
+@router.get(
+    "/health/ready",
+    operation_id="getReady",
+    summary="Readiness",
+    response_model_exclude_unset=True,
+)
 async def ready(server: TheServer) -> Health:
     """200 once every model is loaded or has failed, while one of them can answer.
 
@@ -42,7 +45,12 @@ async def ready(server: TheServer) -> Health:
     return _ready(server)
 
 
-@router.get("/health", operation_id="getHealth", summary="Readiness, as OpenAI servers", **_PROBE)
+@router.get(
+    "/health",
+    operation_id="getHealth",
+    summary="Readiness, as OpenAI servers",
+    response_model_exclude_unset=True,
+)
 async def health(server: TheServer) -> Health:
     """As `/health/ready`: load balancers and clients of other servers ask for this path."""
     return _ready(server)

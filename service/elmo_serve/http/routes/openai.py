@@ -8,10 +8,9 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.errors import UnknownModel, UnknownTask
+from elmo_serve.errors import UnknownModel
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
-from elmo_serve.http.error_responses import ALWAYS, EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
@@ -45,10 +44,7 @@ _OWNER: Final = "elmo-serve"
     "/v1/embeddings",
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI",
-    responses={
-        200: {"model": EmbeddingsResponse, "description": "One unit vector a text."},
-        **documented((*EMBED_ERRORS, UnknownTask), openai=True),
-    },
+    responses={200: {"model": EmbeddingsResponse, "description": "One unit vector a text."}},
     openapi_extra=json_request(EmbeddingsRequest),
 )
 async def embeddings(request: Request) -> Response:
@@ -76,23 +72,13 @@ async def embeddings(request: Request) -> Response:
         return call.response(_list_of(vectors, name, texts), texts)
 
 
-@router.get(
-    "/v1/models",
-    operation_id="listModels",
-    summary="List the models, as OpenAI",
-    responses=documented(ALWAYS, openai=True),
-)
+@router.get("/v1/models", operation_id="listModels", summary="List the models, as OpenAI")
 async def list_models(server: TheServer) -> ModelList:
     """Return the names that `model` may have: models, and models with a task."""
     return ModelList(object="list", data=[_card(server, name) for name in _names(server)])
 
 
-@router.get(
-    "/v1/models/{name:path}",
-    operation_id="getModel",
-    summary="Get a model, as OpenAI",
-    responses=documented((*ALWAYS, UnknownModel, UnknownTask), openai=True),
-)
+@router.get("/v1/models/{name:path}", operation_id="getModel", summary="Get a model, as OpenAI")
 async def get_model(name: str, server: TheServer) -> ModelCard:
     """Return one name, if the server knows it."""
     return _card(server, _chosen(server, name)[2])

@@ -11,11 +11,10 @@ from starlette.responses import Response
 
 from elmo_model.inference.centre import cosines
 from elmo_model.uses.index import UsesIndex
-from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask
+from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
-from elmo_serve.http.error_responses import EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.routes.common import PlainRoute, json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
@@ -34,10 +33,7 @@ _VECTORS_FACTOR: Final = 1
     "/similarity",
     operation_id="compare",
     summary="Compare sentences or tokens",
-    responses={
-        200: {"model": SimilarityResponse, "description": "The cosines."},
-        **documented(EMBED_ERRORS),
-    },
+    responses={200: {"model": SimilarityResponse, "description": "The cosines."}},
     openapi_extra=json_request(SimilarityRequest),
 )
 async def similarity(request: Request) -> Response:
@@ -93,10 +89,7 @@ def _place(layers: NDArray[Any], place: int | None) -> NDArray[Any]:
     "/neighbours",
     operation_id="findNeighbours",
     summary="Find the nearest uses of a token",
-    responses={
-        200: {"model": NeighboursResponse, "description": "The nearest uses and words."},
-        **documented((*EMBED_ERRORS, UnknownTask)),
-    },
+    responses={200: {"model": NeighboursResponse, "description": "The nearest uses and words."}},
     openapi_extra=json_request(NeighboursRequest),
 )
 async def neighbours(request: Request) -> Response:

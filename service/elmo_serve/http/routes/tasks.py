@@ -14,13 +14,10 @@ from elmo_serve.errors import (
     Conflict,
     FieldError,
     InvalidRequest,
-    UnknownModel,
-    UnknownTask,
     pointer,
 )
 from elmo_serve.http import headers
 from elmo_serve.http.calls.body import Body
-from elmo_serve.http.error_responses import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.routes.common import Model, TheServer
 from elmo_serve.schema import validated
 from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, members, refuse_other_revision
@@ -36,12 +33,7 @@ Name = Annotated[
 _BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/TaskBody"}}}}
 
 
-@router.get(
-    "/tasks",
-    operation_id="listTasks",
-    summary="List the tasks",
-    responses=documented((*ALWAYS, UnknownModel)),
-)
+@router.get("/tasks", operation_id="listTasks", summary="List the tasks")
 async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     """Return all registered tasks of a model in the order of their names."""
     served = server.models.get(model)
@@ -49,12 +41,7 @@ async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     return TaskList(tasks=[_answer(task, served.owner) for task in tasks])
 
 
-@router.get(
-    "/tasks/{name}",
-    operation_id="getTask",
-    summary="Get a task",
-    responses=documented((*ALWAYS, UnknownModel, UnknownTask, Conflict)),
-)
+@router.get("/tasks/{name}", operation_id="getTask", summary="Get a task")
 async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskResponse:
     """Return one task. 409: it is for another revision of the model."""
     served = server.models.get(model)
@@ -65,10 +52,7 @@ async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskRe
     "/tasks/{name}",
     operation_id="putTask",
     summary="Register a task, or replace it",
-    responses={
-        201: {"model": TaskResponse, "description": "There was no task of this name."},
-        **documented((*BODY_ERRORS, Conflict)),
-    },
+    responses={201: {"model": TaskResponse, "description": "There was no task of this name."}},
     openapi_extra={"requestBody": {"required": True, **_BODY}},
 )
 async def put_task(
@@ -105,7 +89,6 @@ async def put_task(
     summary="Delete a task",
     status_code=204,
     response_class=Response,
-    responses=documented((*ALWAYS, UnknownModel, UnknownTask, Conflict)),
 )
 async def delete_task(name: Name, server: TheServer, model: Model = None) -> None:
     """Delete a task."""

@@ -12,9 +12,7 @@ from pydantic import (
     JsonValue,
     Strict,
     Tag,
-    TypeAdapter,
     ValidationInfo,
-    WithJsonSchema,
 )
 from pydantic_core import PydanticCustomError
 
@@ -67,16 +65,7 @@ _Texts = Annotated[
     | Annotated[list[_Item], Field(fail_fast=True), BeforeValidator(_texts), Tag(LIST)],
     one_of("a text or a list of texts"),
 ]
-_ListOfTexts = Annotated[list[Text], Field(min_length=1)]
-_ListOfTokens = Annotated[list[Tokens], Field(min_length=1)]
-
-Texts = Annotated[
-    _Texts, WithJsonSchema(TypeAdapter(Text | _ListOfTexts | _ListOfTokens).json_schema())
-]
-
-Dimensions = Annotated[
-    int, BeforeValidator(a_whole_number), WithJsonSchema({"type": "integer", "minimum": 1})
-]
+Dimensions = Annotated[int, BeforeValidator(a_whole_number)]
 """Compared with the width of the model, which an error names."""
 
 DIMENSIONS: Final = "The width of the model, `dimension` in `GET /info`; another one is refused."
@@ -91,7 +80,7 @@ class EmbeddingsRequest(BaseModel):
         json_schema_extra={"examples": [{"model": "english", "input": ["The river bank."]}]}
     )
 
-    input: Texts = Field(description=_TEXTS_TEXT)
+    input: _Texts = Field(description=_TEXTS_TEXT)
     model: ModelName | None = optional(
         None,
         "A model of the server, or a model and one of its tasks: `english@task`. Default: the "

@@ -10,7 +10,6 @@ from pydantic import (
     Field,
     Strict,
     Tag,
-    WithJsonSchema,
 )
 
 from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
@@ -31,17 +30,13 @@ Vector = list[float]
 Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 
 # Text and tokens that have no vector are refused where the text is split.
-Text = Annotated[
-    str,
-    WithJsonSchema({"type": "string", "minLength": 1, "pattern": r"[^\s\x00-\x1f\x7f-\x9f]"}),
-]
+Text = str
 """A text with at least one token: control characters count as white space."""
 
 # FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
 Tokens = Annotated[
     list[str],
     Field(fail_fast=True),  # `FailFast` cannot be hashed, as parts of a union must be
-    WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
 ]
 Texts = Annotated[list[str], FailFast()]
 Tokenizer = Literal["ptb", "moses", "whitespace", "characters"]
@@ -58,7 +53,6 @@ class TokenizeRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        json_schema_extra={"examples": [{"text": ["The bank can't lend."], "tokenizer": "ptb"}]},
     )
 
     text: Texts = Field(description="One string a sentence.")
@@ -88,18 +82,6 @@ WARNINGS_TEXT: Final = (
 class TokenizeResponse(BaseModel):
     """Texts as tokens."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "tokenizer": "ptb",
-                    "tokens": [["The", "bank", "ca", "n't", "lend", "."]],
-                    "offsets": [[[0, 3], [4, 8], [9, 11], [11, 14], [15, 19], [19, 20]]],
-                }
-            ]
-        }
-    )
-
     tokenizer: str
     tokens: list[list[str]] = Field(description=TOKENS_TEXT)
     offsets: list[list[Offset]] = Field(description=OFFSETS_TEXT)
@@ -123,23 +105,6 @@ _EMBED_EXAMPLE: Final[dict[str, Any]] = {
     "sentences": [["The", "bank", "of", "the", "river", "."]],
     "layers": "top",
     "pooling": "mean",
-}
-_TEXT_EXAMPLE: Final[dict[str, Any]] = {
-    "text": ["The bank can't lend."],
-    "tokenizer": "ptb",
-    "layers": "average",
-    "normalize": True,
-}
-AT_MOST_ONE: Final[dict[str, Any]] = {
-    "task": {"properties": {"layers": False, "mix": False}},
-    "mix": {"properties": {"layers": False, "task": False}},
-}
-
-
-TEXT_OR_SENTENCES: Final[dict[str, Any]] = {
-    "if": {"required": ["text"]},
-    "then": {"properties": {"sentences": False}},
-    "else": {"required": ["sentences"], "properties": {"tokenizer": False}},
 }
 
 
@@ -165,13 +130,7 @@ class EmbedRequest(SentencesRequest):
     At most one of `layers`, `task` and `mix`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "dependentSchemas": AT_MOST_ONE,
-            **TEXT_OR_SENTENCES,
-            "examples": [_EMBED_EXAMPLE, _TEXT_EXAMPLE],
-        },
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_EMBED_EXAMPLE]})
 
     layers: Layers = optional(
         "all",
@@ -207,20 +166,6 @@ class Usage(BaseModel):
 
 class EmbedResponse(BaseModel):
     """ELMo vectors, in the order of the sentences, never padded."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "english",
-                    "dimension": 4,
-                    "layers": [2],
-                    "embeddings": [[0.25, -0.5, 0.125, 1.0]],
-                    "usage": {"sentences": 1, "tokens": 6},
-                }
-            ]
-        }
-    )
 
     model: str = Field(description="The name of the model that computed the vectors.")
     dimension: int = Field(

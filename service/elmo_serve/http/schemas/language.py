@@ -2,11 +2,10 @@
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
+from pydantic import BaseModel, BeforeValidator, FailFast, Field
 
 from elmo_serve.http.schemas.embed import (
     OFFSETS_TEXT,
-    TEXT_OR_SENTENCES,
     TOKENS_TEXT,
     WARNINGS_TEXT,
     Offset,
@@ -31,20 +30,9 @@ Positions = Annotated[
 class ScoreRequest(SentencesRequest):
     """Tokenised `sentences`, or `text`, whose tokens are scored."""
 
-    model_config = ConfigDict(
-        json_schema_extra={**TEXT_OR_SENTENCES, "examples": [{"text": ["The horse fell."]}]}
-    )
-
 
 class SubstitutesRequest(SentencesRequest):
     """Tokenised `sentences`, or `text`, and the places whose substitutes are returned."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            **TEXT_OR_SENTENCES,
-            "examples": [{"text": ["The horse fell."], "positions": [[1]], "k": 3}],
-        }
-    )
 
     positions: Annotated[list[Positions], FailFast()] = Field(
         description="For each sentence a list of numbers of tokens, counted from 0, none twice."

@@ -1,12 +1,11 @@
 """Bodies of POST /neighbours."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from elmo_model.uses.index import MAX_NEIGHBOURS
 from elmo_serve.http.schemas.embed import (
-    AT_MOST_ONE,
     TOKENIZER_TEXT,
     WARNINGS_TEXT,
     Int64,
@@ -29,31 +28,11 @@ Layer = Annotated[
 Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 
-_EXAMPLE: Final[dict[str, Any]] = {
-    "text": "The bank of the river.",
-    "token": 1,
-    "layers": "top",
-    "k": 5,
-}
-_TEXT_OR_TOKENS: Final[dict[str, Any]] = {
-    "if": {"required": ["text"]},
-    "then": {"properties": {"tokens": False}},
-    "else": {"required": ["tokens"], "properties": {"tokenizer": False}},
-}
-
 
 class NeighboursRequest(BaseModel):
     """A token in a sentence. At most one of `layers`, `task` and `mix`."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={
-            "dependentSchemas": AT_MOST_ONE,
-            **_TEXT_OR_TOKENS,
-            "examples": [_EXAMPLE],
-        },
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # Which of the fields without a value were sent is read from `model_fields_set`.
     text: Text = optional("", "The sentence, which `tokenizer` splits into tokens.")
@@ -101,29 +80,6 @@ class IndexedText(BaseModel):
 
 class NeighboursResponse(BaseModel):
     """The nearest uses of a token, and the nearest words without a sentence."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "english",
-                    "revision": "b3b9f7a3730f",
-                    "tokens": ["The", "bank", "of", "the", "river", "."],
-                    "token": 1,
-                    "neighbours": [
-                        {
-                            "sentence": ["We", "sat", "on", "the", "bank", "."],
-                            "token": 4,
-                            "cosine": 0.91,
-                        }
-                    ],
-                    "static": [{"word": "banks", "cosine": 0.78}],
-                    "index": {"text": "uses", "tokens": 49805, "sentences": 2753},
-                    "usage": {"sentences": 1, "tokens": 6},
-                }
-            ]
-        }
-    )
 
     model: str
     revision: str = Field(description="The revision of the model and of the index.")

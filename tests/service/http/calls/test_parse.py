@@ -2,7 +2,6 @@
 
 import orjson
 import pytest
-from pydantic import BaseModel
 
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
 from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest
@@ -104,10 +103,3 @@ def test_places_of_pairs_follow_one_another() -> None:
     assert (found.sentences, found.lengths) == (["a b", b'["c"]'], [0, 1])
     assert found.tokens == (1, None)
     assert [found.pointer(index) for index in range(2)] == ["/pairs/0/0", "/pairs/0/1"]
-
-
-@pytest.mark.parametrize("model", [EmbeddingsRequest, NeighboursRequest, SimilarityRequest])
-def test_examples_are_read(model: type[BaseModel]) -> None:
-    (example,) = model.model_json_schema()["examples"]
-
-    assert parsed(model, **example).sentences
