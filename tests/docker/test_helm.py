@@ -3,14 +3,12 @@
 import json
 import re
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import yaml
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.admission import Admission, Limits
-from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.settings import Settings, variable
 from tests.docker.engine import ROOT
 from tests.docker.kube import CHART, helm, rendered
@@ -19,7 +17,7 @@ kubernetes_validate = pytest.importorskip("kubernetes_validate")
 _schemas = kubernetes_validate.utils
 _schemas.schema_contents = cache(_schemas.schema_contents)  # it reads a file at each call
 
-FOREIGN = {"ServiceMonitor", "PrometheusRule", "ScaledObject"}
+FOREIGN = {"ServiceMonitor", "PrometheusRule"}
 """Kinds of operators that a cluster may lack: the published schemas know none of them."""
 
 LOCKED = {
@@ -30,55 +28,37 @@ LOCKED = {
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "several models": {"models": {"english": "english", "clinical": "/models/clinical"}},
+    "several models": {
+        "models": {"english": "english", "clinical": "/models/clinical"},
+        "modelsClaim": "models",
+    },
     "settings": {"settings": {"ELMO_MAX_ANSWER_BYTES": 4294967296, "ELMO_PRECISION": "bfloat16"}},
     "ipv6": {"host": "::"},
     "traces": {
         "settings": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
         "networkPolicy": {"downloads": False, "egress": [{"ports": [{"port": 4318}]}]},
     },
-    "keys of a secret": {"apiKeys": {"existingSecret": "my-keys", "key": "all"}},
-    "generated key": {"apiKeys": {"generate": True}},
-    "gpu": {"gpu": {"enabled": True, "count": 2}, "resources": {"limits": {"memory": "16Gi"}}},
-    "mig": {"gpu": {"enabled": True, "resource": "nvidia.com/mig-1g.10gb"}},
-    "hpa": {"autoscaling": {"kind": "hpa"}, "serviceMonitor": {"enabled": True}},
-    "keda": {"autoscaling": {"kind": "keda", "minReplicas": 3}},
-    "own volumes": {
-        "volumes": {
-            "tasks": {"existingClaim": "tasks"},
-            "models": {"existingClaim": "models"},
-            "cache": {"existingClaim": "cache"},
-        }
-    },
-    "monitoring": {
-        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-        "prometheusRule": {"enabled": True},
-        "dashboard": {"enabled": True},
-    },
-    "openshift": {"openshift": True},
-    "ingress": {"ingress": {"enabled": True, "host": "elmo.example.org", "tlsSecret": "tls"}},
+    "keys of a secret": {"apiKeys": {"existingSecret": "my-keys"}},
+    "own keys": {"apiKeys": {"keys": ["one", "two"]}},
+    "tasks": {"tasksConfigMap": "tasks"},
+    "gpu": {"gpus": 2, "resources": {"limits": {"memory": "16Gi"}}},
+    "hpa": {"autoscaling": {"enabled": True}},
+    "monitoring": {"monitoring": {"enabled": True, "labels": {"release": "prometheus"}}},
     "placement": {
         "nodeSelector": {"kubernetes.io/arch": "amd64"},
         "tolerations": [{"key": "nlp", "operator": "Exists"}],
-        "priorityClassName": "batch",
         "imagePullSecrets": [{"name": "registry"}],
         "image": {"digest": "sha256:" + "0" * 64},
     },
-    "bare": {
-        "networkPolicy": {"enabled": False},
-        "podDisruptionBudget": {"enabled": False},
-        "serviceAccount": {"create": False},
-    },
+    "no network policy": {"networkPolicy": {"enabled": False}},
     "no downloads": {"networkPolicy": {"downloads": False}, "drainSeconds": 120},
 }
 
 
 @cache
 def objects(variant: str) -> dict[str, Any]:
-    """Return the objects of a variant by their kind; a kind occurs once, ConfigMap apart."""
-    found = [
-        o for o in rendered(VARIANTS[variant]) if not o["metadata"]["name"].endswith("-dashboard")
-    ]
+    """Return the objects of a variant by their kind; a kind occurs once."""
+    found = rendered(VARIANTS[variant])
     kinds = [each["kind"] for each in found]
     assert len(kinds) == len(set(kinds)), kinds
     return {each["kind"]: each for each in found}
@@ -93,6 +73,14 @@ def container(variant: str) -> dict[str, Any]:
     (only,) = pod(variant)["containers"]
     assert isinstance(only, dict)
     return only
+
+
+def environment(variant: str) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in container(variant)["env"]}
+
+
+def volumes(variant: str) -> dict[str, Any]:
+    return {each["name"]: each for each in pod(variant)["volumes"]}
 
 
 def test_the_linter_finds_nothing() -> None:
@@ -123,11 +111,12 @@ def test_each_variant_is_valid_and_keeps_the_promises(variant: str) -> None:
         assert spec.get("podSelector", spec.get("selector"))["matchLabels"] == selector
 
     settings = {*map(variable, Settings.model_fields), "OTEL_EXPORTER_OTLP_ENDPOINT"}
-    names = {each["name"] for each in container(variant).get("env", ())}
-    assert {*found["ConfigMap"]["data"], *names} <= settings
-    mounts = {each["name"] for each in container(variant)["volumeMounts"]}
-    assert mounts == {each["name"] for each in pod(variant)["volumes"]}
-    assert found.keys() >= {"Deployment", "Service", "ConfigMap"}
+    assert environment(variant).keys() <= settings
+    mounts = {each["name"]: each for each in container(variant)["volumeMounts"]}
+    assert mounts.keys() == volumes(variant).keys()
+    writable = {name for name, mount in mounts.items() if not mount.get("readOnly")}
+    assert writable == {"tmp", "cache"}
+    assert all("emptyDir" in volumes(variant)[name] for name in writable)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +125,14 @@ def test_each_variant_is_valid_and_keeps_the_promises(variant: str) -> None:
         ({"replica": 3}, "replica"),
         ({"replicas": 0}, "replicas"),
         ({"host": "127.0.0.1"}, "host"),
-        ({"autoscaling": {"kind": "hpo"}}, "autoscaling.kind"),
-        ({"settings": {"PRECISION": "int8"}}, "PRECISION"),
+        ({"settings": {"ELMO_PRECISON": "int8"}}, "ELMO_PRECISON"),
         ({"settings": {"ELMO_API_KEYS": "secret"}}, "ELMO_API_KEYS"),
-        ({"volumes": {"tmp": {"size": "much"}}}, "volumes.tmp.size"),
-        ({"gpu": {"enabled": "yes"}}, "gpu.enabled"),
+        ({"cacheSize": "much"}, "cacheSize"),
+        ({"gpus": True}, "gpus"),
         ({"image": {"digest": "latest"}}, "image.digest"),
-        ({"ingress": {"enabled": True}}, "ingress.host"),
+        ({"model": "/models/x"}, "/models/x"),
+        ({"model": "/data/x", "modelsClaim": "models"}, "/data/x"),
+        ({"models": {"clinical": "/models/clinical"}}, "/models/clinical"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(values: dict[str, Any], named: str) -> None:
@@ -151,124 +141,85 @@ def test_a_wrong_value_is_refused_by_its_name(values: dict[str, Any], named: str
     assert named in done.stderr
 
 
+def test_every_setting_can_be_set_but_what_the_chart_sets() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    names = schema["properties"]["settings"]["propertyNames"]["anyOf"][1]["enum"]
+    own = {"ELMO_MODELS", "ELMO_MODEL", "ELMO_HOST", "ELMO_PORT", "ELMO_CACHE", "ELMO_TASKS"}
+    own |= {"ELMO_API_KEYS", "ELMO_API_KEYS_FILE", "ELMO_DRAIN_TIMEOUT_SECONDS"}
+    own |= {"ELMO_LOG_FORMAT", "ELMO_PUBLISHED_ADDRESS"}
+    assert {*names} == {*map(variable, Settings.model_fields)} - own
+
+
 def test_settings_reach_the_server_as_they_are_written() -> None:
-    data = objects("settings")["ConfigMap"]["data"]
-    assert data["ELMO_MAX_ANSWER_BYTES"] == "4294967296"
-    assert data["ELMO_PRECISION"] == "bfloat16"
-    traces = objects("traces")["ConfigMap"]["data"]
-    assert traces["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+    assert environment("settings")["ELMO_MAX_ANSWER_BYTES"] == "4294967296"
+    assert environment("settings")["ELMO_PRECISION"] == "bfloat16"
+    assert environment("traces")["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
     egress = objects("traces")["NetworkPolicy"]["spec"]["egress"]
     assert egress == [{"ports": [{"port": 4318}]}]
-    assert [objects(each)["ConfigMap"]["data"]["ELMO_HOST"] for each in ("settings", "ipv6")] == [
-        "0.0.0.0",
-        "::",
-    ]
-    several = objects("several models")["ConfigMap"]["data"]
+    assert environment("ipv6")["ELMO_HOST"] == "::"
+    several = environment("several models")
     assert several["ELMO_MODELS"] == "english=english,clinical=/models/clinical"
     assert "ELMO_MODEL" not in several
 
 
+def test_models_are_fetched_from_the_addresses_of_the_catalogue() -> None:
+    """Some published models have addresses that begin with http://."""
+    (rule,) = objects("default")["NetworkPolicy"]["spec"]["egress"]
+    assert {port["port"] for port in rule["ports"]} >= {53, 80, 443}
+
+
 @pytest.mark.parametrize("variant", ["default", "no downloads"])
 def test_a_pod_is_given_the_time_to_drain(variant: str) -> None:
-    drain = int(objects(variant)["ConfigMap"]["data"]["ELMO_DRAIN_TIMEOUT_SECONDS"])
+    drain = int(environment(variant)["ELMO_DRAIN_TIMEOUT_SECONDS"])
     (command,) = container(variant)["lifecycle"]["preStop"]["exec"]["command"][-1:]
     (pause,) = re.findall(r"sleep\((\d+)\)", command)
     assert pod(variant)["terminationGracePeriodSeconds"] > 2 * drain + int(pause)
-    own = int(objects("default")["ConfigMap"]["data"]["ELMO_DRAIN_TIMEOUT_SECONDS"])
+    own = int(environment("default")["ELMO_DRAIN_TIMEOUT_SECONDS"])
     assert own == Settings.model_fields["drain_timeout_seconds"].default
 
 
-def test_keys_are_those_of_a_secret_or_made_once() -> None:
-    (key,) = container("keys of a secret")["env"]
-    assert key["valueFrom"]["secretKeyRef"] == {"name": "my-keys", "key": "all"}
+def test_keys_are_files_of_a_secret() -> None:
+    """A file of a whole mounted Secret changes with the Secret; a variable would not."""
+    for variant, name in (("keys of a secret", "my-keys"), ("own keys", "elmo-serve")):
+        assert volumes(variant)["keys"]["secret"] == {"secretName": name}
+        (mount,) = (m for m in container(variant)["volumeMounts"] if m["name"] == "keys")
+        assert "subPath" not in mount
+        assert environment(variant)["ELMO_API_KEYS_FILE"] == mount["mountPath"] + "/keys"
     assert "Secret" not in objects("keys of a secret")
+    assert objects("own keys")["Secret"]["stringData"]["keys"].split() == ["one", "two"]
+    assert "ELMO_API_KEYS_FILE" not in environment("default")
 
-    secret = objects("generated key")["Secret"]
-    assert len(secret["data"]["keys"]) == 56  # 40 characters in base64
-    assert secret["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
-    template = (CHART / "templates" / "settings.yaml").read_text()
-    assert 'lookup "v1" "Secret"' in template  # an upgrade finds the one that is there
-    assert "env" not in container("default")
+
+def test_tasks_are_files_of_a_config_map() -> None:
+    assert volumes("tasks")["tasks"]["configMap"] == {"name": "tasks"}
+    assert environment("tasks")["ELMO_TASKS"] == "/tasks"
+    assert "ELMO_TASKS" not in environment("default")
 
 
 def test_a_gpu_is_asked_for_and_missed() -> None:
     """Without a GPU the start fails with a reason: `auto` would take the CPU unnoticed."""
-    assert objects("gpu")["ConfigMap"]["data"]["ELMO_DEVICES"] == "cuda:0,cuda:1"
+    assert environment("gpu")["ELMO_DEVICES"] == "cuda:0,cuda:1"
     assert container("gpu")["resources"]["limits"] == {"memory": "16Gi", "nvidia.com/gpu": 2}
-    assert container("gpu")["image"].endswith("-cuda")
-    assert container("mig")["resources"]["limits"]["nvidia.com/mig-1g.10gb"] == 1
-    (toleration,) = pod("mig")["tolerations"]
+    (toleration,) = pod("gpu")["tolerations"]
     assert toleration["key"] == "nvidia.com/gpu"
-
-
-def test_openshift_sets_the_user() -> None:
-    assert pod("default")["securityContext"]["runAsUser"] == 10001
-    assert pod("default")["securityContext"]["fsGroup"] == 10001
-    assert not {"runAsUser", "runAsGroup", "fsGroup"} & pod("openshift")["securityContext"].keys()
-
-
-def test_volumes_hold_what_is_written_to_them() -> None:
-    volumes = {each["name"]: each for each in pod("default")["volumes"]}
-    claim = objects("default")["PersistentVolumeClaim"]
-    assert volumes["tasks"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-
-    assert "PersistentVolumeClaim" not in objects("own volumes")
-    own = {each["name"]: each for each in pod("own volumes")["volumes"]}
-    assert own["tasks"]["persistentVolumeClaim"] == {"claimName": "tasks"}
-    assert own["models"]["persistentVolumeClaim"] == {"claimName": "models", "readOnly": True}
 
 
 def test_the_autoscaler_alone_sets_the_number_of_replicas() -> None:
     assert objects("default")["Deployment"]["spec"]["replicas"] == 2
-    for variant in ("hpa", "keda"):
-        assert "replicas" not in objects(variant)["Deployment"]["spec"]
-
-
-def test_both_autoscalers_scale_alike_by_a_metric_of_the_service() -> None:
+    assert "replicas" not in objects("hpa")["Deployment"]["spec"]
     scaler = objects("hpa")["HorizontalPodAutoscaler"]["spec"]
-    keda = objects("keda")["ScaledObject"]["spec"]
-    (metric,), (trigger,) = scaler["metrics"], keda["triggers"]
-    name = metric["pods"]["metric"]["name"]
-    assert name in {family.name for family in Metrics().registry.collect()} | served_gauges()
-    assert trigger["metadata"]["threshold"] == metric["pods"]["target"]["averageValue"]
-    assert re.findall(r"elmo_\w+", trigger["metadata"]["query"]) == [name]
-    assert keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"] == scaler["behavior"]
-    assert (keda["minReplicaCount"], scaler["minReplicas"]) == (3, 2)
-    assert "HorizontalPodAutoscaler" not in objects("keda")
-    (rule,) = yaml.safe_load((CHART / "adapter-values.yaml").read_text())["rules"]["custom"]
-    assert rule["name"]["as"] == name
-
-
-class AllOfTheQueue:
-    """A backlog whose queue holds every token that was admitted, at 1,000 tokens/s."""
-
-    is_measured = True
-    seconds_per_token = best_seconds_per_token = 1e-3
-    interactive_size = 1_024
-
-    def __init__(self) -> None:
-        self.tokens = 0
-        self.throughput = self.pool = self
-
-    def tokens_before(self, virtual_time: float) -> float:
-        return self.tokens if virtual_time > 0 else 0
-
-    interactive_tokens_before = tokens_before
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 16)
+    (metric,) = scaler["metrics"]
+    assert metric["pods"]["metric"]["name"] in served_gauges()
 
 
 def test_the_autoscaler_acts_on_a_shorter_queue_than_admission_allows() -> None:
     """A request that would wait for half of its timeout is refused, however few tokens wait."""
-    backlog, settings = AllOfTheQueue(), Settings()
-    limits = Limits(settings.max_queue_tokens, settings.max_answer_bytes)
-    admission = Admission(limits, {"slow": cast(Dispatcher, backlog)}, lambda: 0.0)
-    while admission.refusal(20, settings.request_timeout_seconds) is None:
-        admission.admit(20, settings.request_timeout_seconds)
-        backlog.tokens = admission.outstanding
-
+    admitted = 1_000 * Settings().request_timeout_seconds / 2  # at 1,000 tokens/s
     (metric,) = objects("hpa")["HorizontalPodAutoscaler"]["spec"]["metrics"]
     target = int(metric["pods"]["target"]["averageValue"])
     tolerance = 0.1  # of the HorizontalPodAutoscaler: it leaves a load of 1.1 x the target alone
-    assert (1 + tolerance) * target < backlog.tokens / 2  # rather long before
+    assert (1 + tolerance) * target < admitted / 2  # rather long before
 
 
 def test_prometheus_finds_the_service_under_the_name_that_alerts_know() -> None:
@@ -277,19 +228,13 @@ def test_prometheus_finds_the_service_under_the_name_that_alerts_know() -> None:
     assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
     (label,) = endpoint["relabelings"]
     assert label == {"targetLabel": "job", "replacement": "elmo"}
-    assert objects("monitoring")["ServiceMonitor"]["metadata"]["labels"]["release"] == "prometheus"
+    for kind in FOREIGN:
+        assert objects("monitoring")[kind]["metadata"]["labels"]["release"] == "prometheus"
 
 
-def test_rules_and_dashboard_are_the_files_of_compose() -> None:
+def test_the_rules_are_the_file_of_compose() -> None:
     alerts = yaml.safe_load((ROOT / "docker" / "prometheus" / "alerts.yml").read_text())
     assert objects("monitoring")["PrometheusRule"]["spec"] == alerts
-    (board,) = (
-        each
-        for each in rendered(VARIANTS["monitoring"])
-        if each["metadata"]["name"].endswith("-dashboard")
-    )
-    text = (ROOT / "docker" / "grafana" / "elmo-serve.json").read_text()
-    assert json.loads(board["data"]["elmo-serve.json"]) == json.loads(text)
 
 
 def test_two_releases_of_a_namespace_share_nothing() -> None:
