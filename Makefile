@@ -149,6 +149,11 @@ build/docs/.installed: pyproject.toml
 	build/docs/tools/bin/python -m pip install --disable-pip-version-check --group docs
 	@touch $@
 
+# A release has one version, which pyproject.toml, the Dockerfile and Chart.yaml name. Its image has the tags VERSION (for CPUs) and
+# VERSION-cuda (TORCH_INDEX=); a tag is never moved: make test lint test-long test-docker sbom, then
+#   docker build --build-arg BASE=python@sha256:DIGEST --build-arg VERSION=VERSION --build-arg REVISION=$(git rev-parse HEAD) \
+#     --build-arg CREATED=$(date --utc +%FT%TZ) --build-arg SOURCE=$(git remote get-url origin) --tag elmo-serve:VERSION .
+#
 # Of what `elmo serve` needs, in an environment without the tools of developers. --strict: a package
 # that the database does not know fails the audit, as all of them do without the network.
 sbom: build/sbom/.installed

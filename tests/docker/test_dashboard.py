@@ -13,7 +13,6 @@ import httpx
 import pytest
 import yaml
 
-from elmo_serve.metrics import Metrics
 from tests.docker.engine import ROOT
 from tests.docker.test_alerts import series
 from tests.support.prometheus import BOARD, PANELS, scraped
@@ -41,20 +40,6 @@ def test_panels_show_metrics_that_exist(title: str) -> None:
         assert used - series() - {"elmo_process_cpu_seconds_total"} == set()  # a counter's sample
 
 
-def test_every_metric_but_a_few_is_on_the_dashboard() -> None:
-    shown = {
-        re.sub(r"_(bucket|sum|count)$", "", name)
-        for queries in PANELS.values()
-        for query in queries
-        for name in re.findall(r"\belmo_\w+", query)
-    }
-    known = {re.sub(r"_(bucket|sum|count)$", "", name) for name in series()}
-    known = {name for name in known if not name.startswith("elmo_process_")}
-    model = {"elmo_model", "elmo_model_info", "elmo_sentences_total"}
-    families = {family.name for family in Metrics().registry.collect()}
-    assert known - shown - model - families <= set(), sorted(known - shown - model - families)
-
-
 def test_the_runbook_names_the_panel_of_each_bottleneck() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     (section,) = re.findall(r"^### Which panel shows what$(.*?)^##", text, re.MULTILINE | re.DOTALL)
@@ -77,9 +62,6 @@ def test_compose_gives_grafana_the_dashboard_and_prometheus() -> None:
         (FOLDER / "provisioning" / "datasources" / "prometheus.yml").read_text()
     )["datasources"]
     assert httpx.URL(source["url"]).host in compose
-    alertmanager = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text())
-    (target,) = alertmanager["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
-    assert target.split(":")[0] in compose
 
 
 @contextmanager

@@ -64,7 +64,6 @@ def scraped(folder: Path, server: Running) -> Iterator[Prometheus]:
             "static_configs": [{"targets": [httpx.URL(server.url).netloc.decode()]}],
         }
     ]
-    del config["alerting"]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     port = free_port()
     process = subprocess.Popen(
