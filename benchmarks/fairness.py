@@ -25,10 +25,10 @@ from pathlib import Path
 import torch
 
 from benchmarks import machine
-from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.run import (
+from benchmarks.comparison import Request
+from benchmarks.connections import Connections
+from benchmarks.load import (
     Phase,
-    Request,
     Send,
     Sender,
     closed_loop,

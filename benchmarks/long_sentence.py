@@ -21,10 +21,11 @@ from pathlib import Path
 import orjson
 
 from benchmarks import machine
+from benchmarks.comparison import Request
+from benchmarks.connections import Connections
 from benchmarks.fairness import one_after_another
 from benchmarks.inputs import checkpoint
-from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.run import Phase, Request, Sender, percentile
+from benchmarks.load import Phase, Sender, percentile
 from tests.support.processes import proportional_memory
 from tests.support.servers import Running, spawned
 

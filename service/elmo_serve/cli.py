@@ -10,7 +10,6 @@ from typing import Any, Final
 import click
 
 from elmo_model.errors import ElmoError
-from elmo_serve.commands.bench import bench
 from elmo_serve.commands.convert import convert
 from elmo_serve.commands.embed import embed
 from elmo_serve.commands.evaluate import evaluate
@@ -32,7 +31,7 @@ from elmo_serve.errors import ServiceError
 
 SECTIONS: Final = {
     "Vectors": (embed, look, tokenize, word_vectors),
-    "Server": (serve, bench, index),
+    "Server": (serve, index),
     "Models": (models, download, info, convert),
     "Tasks": (fit, tasks, evaluate),
     "Training": (train, perplexity, score),

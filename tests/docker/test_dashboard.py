@@ -66,9 +66,9 @@ def test_compose_gives_grafana_the_dashboard_and_prometheus() -> None:
 
 @contextmanager
 def loaded(server: Running, *options: str) -> Iterator[None]:
-    """Let `elmo bench` send requests while the block runs."""
-    command = [str(Path(sys.executable).with_name("elmo")), "bench", server.url, *options]
-    process = subprocess.Popen([*command, "--duration", "300"], stdout=subprocess.DEVNULL)
+    """Let the load generator send requests while the block runs."""
+    command = [sys.executable, "-m", "benchmarks.load", server.url, *options, "--seconds", "300"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
         yield
     finally:

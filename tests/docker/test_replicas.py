@@ -12,7 +12,7 @@ import httpx
 import pytest
 import yaml
 
-from elmo_serve.load_test.run import Request
+from benchmarks.comparison import Request
 from tests.docker.engine import ROOT, Stack, run
 from tests.docker.test_compose import eventually
 from tests.support.load import Load

@@ -9,9 +9,10 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from benchmarks.comparison import Request
+from benchmarks.connections import Connections
+from benchmarks.load import Phase, Sender, closed_loop
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.run import Phase, Request, Sender, closed_loop
 from tests.support.answers import TASK, TASK_NAME, Answers, Asked, random_options, sentences
 from tests.support.servers import SMALL, Running
 

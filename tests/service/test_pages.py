@@ -6,11 +6,13 @@ programs that are not installed here. tests/clients runs those of clients.md.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,6 +146,30 @@ def test_blocks_run_in_their_order(document: str, searched: Running) -> None:
         run(block, searched, names)
 
     assert len(found) >= 3
+
+
+def test_the_load_of_the_operator_is_answered(server: Running) -> None:
+    """oha is not installed here: its line is read, and its request sent once."""
+    (block,) = (each for each in blocks("operations.md", "sh") if "\noha " in each.code)
+    make, closed, opened = block.code.splitlines()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program", choices=["oha"])
+    for option in ("-z", "-c", "-m", "-T", "-D"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("url")
+    oha = parser.parse_args(shlex.split(closed))
+    _, content, _, path = shlex.split(make)
+    response = httpx.request(
+        oha.m,
+        ADDRESS.sub(server.url, oha.url),
+        content=content,
+        headers={"Content-Type": oha.T},
+    )
+
+    assert response.status_code == 200, response.text
+    assert path == oha.D
+    assert oha.m in opened and oha.url in opened and f"Content-Type: {oha.T}" in opened
+    assert f"-body {path} " in opened
 
 
 @pytest.mark.long

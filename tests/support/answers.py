@@ -14,8 +14,8 @@ import orjson
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.comparison import Request
 from elmo_model.models.opening import open_model
-from elmo_serve.load_test.run import Request
 from tests.support.embeddings import decoded
 from tests.support.reference import scalar_mix
 

@@ -15,8 +15,9 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.run import Phase, Request, Send, Sender, closed_loop
+from benchmarks.comparison import Request
+from benchmarks.connections import Connections
+from benchmarks.load import Phase, Send, Sender, closed_loop
 
 _TIMEOUT_SECONDS = 300.0
 

@@ -14,8 +14,8 @@ from ray import serve
 from starlette.types import ASGIApp, Message, Receive, Scope
 from starlette.types import Send as AsgiSend
 
+from benchmarks.load import Phase, Send
 from elmo_client import AsyncClient, ElmoError
-from elmo_serve.load_test.run import Phase, Send
 from elmo_serve.ray_serve import Embeddings, deployment
 from elmo_serve.settings.text import from_strings
 from tests.support.answers import Answers, sentences

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import orjson
 
-from elmo_serve.load_test.run import Reference, Request
+from benchmarks.comparison import Reference, Request
 from tests.support.answers import sentences
 from tests.support.load import Load
 from tests.support.servers import SMALL, Running, free_port, spawned

@@ -93,7 +93,7 @@ def let_threads_sleep(environment: MutableMapping[str, str]) -> None:
     """Make torch's threads (libgomp) of the processes started from now on sleep soon without work.
 
     By default they look for work for 10 ms, on a core that the server's process needs: with a small
-    model that took an eighth of the tokens a second (`elmo bench URL --clients 32`). A
+    model that took an eighth of the tokens a second (`benchmarks/load.py` with 32 clients). A
     GOMP_SPINCOUNT in `environment` wins. Training has work again sooner and gains nothing.
     """
     environment.setdefault("GOMP_SPINCOUNT", _SPINS)

@@ -17,7 +17,6 @@ Arguments = Callable[[Path, Path], list[object]]
 _WHAT = ("--kind", "token", "--label", "upos", "--seeds", 1)
 
 READS: dict[str, list[Arguments]] = {
-    "bench": [lambda file, _: ["http://localhost:1", "--body", file, "--duration", 0.1]],
     "convert": [
         lambda file, out: [file, out / "pair"],
         lambda file, _: [SMALL, file / "deeper.safetensors"],

@@ -144,12 +144,6 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
 
 # other commands; SMALL is the path of the golden model; variables stand before the command
 OTHERS = [
-    ("bench http://127.0.0.1:9", 1, "127.0.0.1:9"),
-    ("bench http://u:p@127.0.0.1:9", 2, "password"),
-    ("bench http://127.0.0.1:9 --clients 1 --rate 1", 2, "--rate"),
-    ("bench http://127.0.0.1:9 --body missing", 2, "missing"),
-    ("bench http://127.0.0.1:9 --body newlines", 1, "newlines"),
-    ("bench http://127.0.0.1:9 --body a.txt", 2, "JSON"),
     ("convert SMALL pair --name x", 2, "--name"),
     ("convert SMALL pair --dtype float16", 2, "float32"),
     ("convert SMALL s.safetensors --softmax int8", 2, "--softmax"),

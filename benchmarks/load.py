@@ -1,107 +1,49 @@
-"""Load on POST /embed: a closed or an open loop, in which every response is compared."""
+"""Load on POST /embed of a running server: a closed or an open loop; every response is compared.
+
+    python -m benchmarks.load URL [--clients 8 | --rate 50] [--seconds 10] [--body FILE]
+
+In a closed loop each client sends its next request after a response. An open loop sends requests
+at random moments, as a Poisson process, whether earlier ones were answered or not. FILE has bodies
+of POST /embed, one a line, which are sent in turn; without it each body has eight English
+sentences. The first fifth of the time, at most 2 s, is not measured. A response is right if it has
+the shapes of the first one to the same body, its numbers are finite, and they differ by at most
+1e-5 (float16 1e-3) of the largest value. The exit status is 1 where a vector was wrong, a request
+was lost or failed, or nothing was answered; refusals (429, 503) and late responses are counted.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import math
 import random
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import orjson
-import safetensors.numpy
-from numpy.typing import NDArray
 
-from elmo_model.errors import OptionError
-from elmo_serve.load_test.connections import Connections, LostError
-from elmo_serve.output import MEDIA_TYPES
-
-TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
-"""Largest difference of a right response, relative to the largest value of the first one."""
-
-KEPT_BYTES = 256 << 20
-"""Bytes of first responses that are kept. With a higher value more responses are compared."""
+from benchmarks import machine
+from benchmarks.comparison import Reference, Request
+from benchmarks.connections import Connections, LostError
+from elmo_model.inference import centre
 
 TIMEOUT_SECONDS = 60.0
 _GRACE_SECONDS = 5.0  # beyond the timeout, in which the server's own 504 arrives
 _LOST_PAUSE_SECONDS = 0.1  # after a lost request, so that a dead server is not asked without end
 _INLINE_BYTES = 64 << 10  # responses up to this size are compared on the event loop, in no thread
 _MAX_FAULTS, _SHOWN = 5, 200  # last faults kept as text, and characters of each
+_MOST_CONNECTIONS = 1_000  # of an open loop
+_SENTENCES = 8  # of a body, without --body
 
 Send = Callable[["Phase", float], Coroutine[Any, Any, float]]
 """`Sender.send`: sends a request that is due at a time, and returns a pause in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request to POST /embed: its JSON, its tokens, and the media type of the response.
-
-    `difference` maps a response to its largest difference in tolerances: above 1 it is wrong. None:
-    there is nothing to compare it with.
-    """
-
-    content: bytes
-    tokens: int
-    media_type: str
-    difference: Callable[[bytes], float | None]
-
-
-class Reference:
-    """Compares each response with the first one to the same body, in safetensors."""
-
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self._left = kept_bytes
-        self._first: dict[bytes, bytes] = {}
-
-    def request(self, body: bytes) -> Request:
-        """Return the request with a body. Raises OptionError where that is no JSON object."""
-        try:
-            members = dict(orjson.loads(body))
-        except (ValueError, TypeError) as error:
-            raise OptionError(
-                f"{_text(body)!r} is no JSON object, the body of a request"
-            ) from error
-        texts = members.get("sentences") or members.get("text") or ()
-        tokens = sum(len(text.split() if isinstance(text, str) else text) for text in texts)
-        return Request(body, tokens, MEDIA_TYPES["safetensors"], partial(self.difference, body))
-
-    def difference(self, body: bytes, content: bytes) -> float | None:
-        """Return the largest difference in tolerances; infinite for other shapes or no vectors."""
-        first = self._first.get(body)
-        if content == first:
-            return 0.0
-        vectors = _vectors(content)
-        if not vectors:
-            return math.inf
-        if first is None:
-            if len(content) <= self._left:
-                self._left -= len(content)
-                self._first[body] = content
-            return None
-        expected = _vectors(first)
-        if [each.shape for each in vectors] != [each.shape for each in expected]:
-            return math.inf
-        furthest = max(map(_largest, map(np.subtract, vectors, expected)))
-        allowed = TOLERANCES[expected[0].dtype.name] * max(map(_largest, expected))
-        return furthest / allowed if allowed else math.inf if furthest else 0.0
-
-
-def _vectors(content: bytes) -> list[NDArray[Any]]:
-    """Return the vectors of a response; none where it is damaged or a number is not finite."""
-    try:
-        arrays = [each for _, each in sorted(safetensors.numpy.load(content).items())]
-    except Exception:  # the reader has errors of its own
-        return []
-    return arrays if all(np.isfinite(each).all() for each in arrays) else []
-
-
-def _largest(vectors: NDArray[Any]) -> float:
-    return float(np.abs(vectors).max(initial=0.0))
 
 
 def _text(content: bytes) -> str:
@@ -162,19 +104,6 @@ class Phase:
     def is_bad(self) -> bool:
         """Whether a vector was wrong, a request lost, or a response neither vectors nor refusal."""
         return bool(self.wrong or self.lost or self.failed)
-
-    def summary(self) -> dict[str, Any]:
-        """Return rates, latencies (NaN without any) and counts by name, as JSON has them."""
-        times = {f"p{each}": percentile(self.latencies, each) for each in (50, 90, 99, 100)}
-        names = ("answered", "refused", "late", "failed", "lost", "wrong", "compared", "worst")
-        return {
-            "load": self.name,
-            "requests_per_second": self.requests_per_second,
-            "tokens_per_second": self.tokens_per_second,
-            **{f"latency_{name}_ms": 1e3 * seconds for name, seconds in times.items()},
-            **{name: getattr(self, name) for name in names},
-            "faults": list(self.faults),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +202,62 @@ async def open_loop(
         while (due := due + source.expovariate(rate)) < phase.until:
             await asyncio.sleep(max(0.0, due - clock()))
             group.create_task(send(phase, due))
+
+
+async def measure(
+    url: str, bodies: Sequence[bytes], clients: int, rate: float | None, seconds: float
+) -> Phase:
+    """Send the bodies in turn, in an open loop where `rate` is given, and count the responses."""
+    connections = Connections(url, _MOST_CONNECTIONS)
+    send = Sender(connections, cycle([*map(Reference().request, bodies)])).send
+    name = f"{clients} clients" if rate is None else f"{rate:g} requests/s"
+    start = time.perf_counter()
+    phase = Phase(name, start + min(2.0, seconds / 5), start + seconds)
+    if rate is None:
+        await closed_loop(send, phase, clients)
+    else:
+        await open_loop(send, phase, rate, random.Random(1))
+    await connections.close()
+    return phase
+
+
+def _made_bodies() -> list[bytes]:
+    """Return bodies with the sentences of the text that comes with the model."""
+    sentences = centre.sentences()
+    starts = range(0, len(sentences), _SENTENCES)
+    return [orjson.dumps({"sentences": sentences[start:][:_SENTENCES]}) for start in starts]
+
+
+def _print(phase: Phase) -> None:
+    counts = ("answered", "refused", "late", "failed", "lost", "wrong", "compared")
+    times = [f"{1e3 * percentile(phase.latencies, percent):.1f}" for percent in (50, 99, 100)]
+    rates = (f"{phase.requests_per_second:,.1f}", f"{phase.tokens_per_second:,.0f}")
+    values = (getattr(phase, name) for name in counts)
+    numbers = [each.total() if isinstance(each, Counter) else each for each in values]
+    columns = ("requests/s", "tokens/s", "p50 ms", "p99 ms", "largest ms", *counts)
+    print(f"{machine.describe()}\n\n{machine.head('load', *columns)}")
+    print(machine.row(phase.name, *rates, *times, *numbers))
+    print(*phase.faults, sep="\n", end="")
+
+
+def main() -> int:
+    """Measure and print; fail where something was wrong, or nothing was answered."""
+    parser = machine.parser(__doc__)
+    parser.add_argument("url", metavar="URL")
+    loop = parser.add_mutually_exclusive_group()
+    loop.add_argument("--clients", type=int, default=8, help="of a closed loop")
+    loop.add_argument("--rate", type=float, help="requests/s of an open loop")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--body", type=argparse.FileType("rb"), metavar="FILE")
+    options = parser.parse_args()
+    lines = options.body.read().splitlines() if options.body else _made_bodies()
+    bodies = [line for line in lines if line.strip()]
+    phase = asyncio.run(
+        measure(options.url, bodies, options.clients, options.rate, options.seconds)
+    )
+    _print(phase)
+    return int(phase.is_bad or not phase.answered)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,1 +1,0 @@
-"""The load generator of `elmo bench`: HTTP connections, loops, and checks of the vectors."""
