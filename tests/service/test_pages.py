@@ -218,7 +218,8 @@ def test_tasks_takes_a_table_to_a_served_task(english: Running) -> None:
     assert "serves task intent" in shell(command, folder)
     run(http, english, {})
     (program,) = blocks("tasks.md", "python")
-    assert run(program, english, {"__name__": "__main__"}).count("\n") == 2
+    with contextlib.chdir(folder):
+        assert run(program, english, {"__name__": "__main__"}).count("\n") == 3
 
 
 @pytest.mark.long

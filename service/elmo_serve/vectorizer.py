@@ -1,6 +1,6 @@
-"""A transformer of sentences into pooled ELMo vectors, over HTTP or in this process.
+"""ELMo in scikit-learn: a transformer of sentences into pooled vectors, here or over HTTP.
 
-Also the sentences and the networks that the estimators share.
+Needs scikit-learn: `pip install 'elmo-serve[sklearn]'`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from elmo_model.errors import shown
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.validation import validated
 from elmo_serve.elmo_embedder import warn_of_first
+from elmo_serve.errors import ServiceError
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
 from elmo_serve.output import Output, mixture, select
-from elmo_serve.tasks.schema import Mix
+from elmo_serve.tasks.file import load
+from elmo_serve.tasks.schema import Mix, TaskBody
+from elmo_serve.workers.messages import ModelInfo
 
 _DEFAULT_MODEL: Final = "english"
 
@@ -45,9 +48,10 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ELMO_CACHE, ELMO_MIRROR and ELMO_OFFLINE. With a url the name of one of the server's
             models, by default its first.
         layers: "top", "average", "sum", "concat" or one layer number.
-        mix: L + 1 raw weights of a mix, such as `TaskFitter.weights_`, or an object with
-            `weights`, `gamma` and `layer_norm`; in place of `layers`.
-        task: the name of a task of the server in place of `layers`.
+        mix: L + 1 raw weights of a mix, or an object with `weights`, `gamma` and `layer_norm`; in
+            place of `layers`.
+        task: the path of a task file, which `elmo fit` writes; with a url the name of one of the
+            server's tasks. In place of `layers`.
         pooling: "mean" or "max" over the tokens of a sentence.
         normalize: scale every vector to length 1.
         tokenizer: for sentences that are texts; None for that of the model.
@@ -90,8 +94,6 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the options as `Client.embed` has them. Raises ValueError for wrong ones."""
         if self.pooling not in ("mean", "max"):
             raise ValueError(f"pooling is {self.pooling!r}, expected mean or max")
-        if self.task is not None and self.url is None:
-            raise ValueError("task is of a server; give its url, or the weights as mix")
         is_used = self.mix is None and self.task is None
         if (is_used and not isinstance(self.layers, str | Integral)) or self.layers == "all":
             raise ValueError(f"layers is {shown(self.layers)}, expected the name or number of one")
@@ -107,12 +109,23 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """Return the vectors of sentences, (n, width).
 
-        Raises ValueError for wrong options, CheckpointError for a model that cannot be read, and
-        ElmoError for a server that does not respond or refuses.
+        Raises ValueError for wrong options and a wrong task file, CheckpointError for a model that
+        cannot be read, and ElmoError for a server that does not respond or refuses.
         """
+        return self._vectors(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns, `elmovectorizer0` and so on, for `set_output`.
+
+        `input_features` is ignored. Raises as `transform`.
+        """
+        width = self._vectors([]).shape[1]
+        return np.array([f"elmovectorizer{number}" for number in range(width)], dtype=object)
+
+    def _vectors(self, sentences: Any) -> NDArray[np.float32]:
         members = self._members()
         embed = self._computed if self.url is None else self._served
-        rows = embed(X, members)
+        rows = embed(sentences, members)
         if not rows:
             (row,) = embed([["a"]], members)
             return np.empty((0, *row.shape), np.float32)
@@ -130,23 +143,43 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)
         tokens = tokens_of(sentences, network.tokenizer(self.tokenizer))
         warn_of_first(tokens, network.info.token_limit)
-        return LengthSorted(network, _output(members, network.info.layers)).embed(tokens)
+        return LengthSorted(network, _output(members, network.info)).embed(tokens)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell that nothing has to be learned before `transform`."""
         return True
 
 
-def _output(members: dict[str, Any], count: int) -> Output:
-    if "mix" in members:
-        output = mixture(validated(Mix, members["mix"], "mix"), count)
+def _output(members: Mapping[str, Any], info: ModelInfo) -> Output:
+    if "task" in members:
+        output = mixture(_task_at(Path(members["task"]), info), info.layers)
+    elif "mix" in members:
+        output = mixture(validated(Mix, members["mix"], "mix"), info.layers)
     else:
-        output = select(members["layers"], count)
+        output = select(members["layers"], info.layers)
     return replace(output, pooling=members["pooling"], normalize=members["normalize"])
 
 
+def _task_at(path: Path, info: ModelInfo) -> TaskBody:
+    """Read a task file of a model. Raises ValueError for a wrong one or one of another revision."""
+    try:
+        body = load(path, path.stem)
+    except FileNotFoundError:
+        raise ValueError(
+            f"task is {shown(str(path))}, expected the path of a task file, or a url beside the "
+            "name of a task of that server"
+        ) from None
+    except ServiceError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if body.revision not in (None, info.revision):
+        raise ValueError(
+            f"{path}: is for revision {shown(body.revision)}, expected {info.revision} of the model"
+        )
+    return body
+
+
 def network_of(model: str | Path, precision: str) -> InProcess:
-    """Return one network for all estimators of a model: a grid search makes many.
+    """Return one network for all vectorizers of a model: a grid search makes many.
 
     A file or folder that was replaced since is opened again.
     """

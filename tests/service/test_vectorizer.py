@@ -1,5 +1,6 @@
 """`ElmoVectorizer` in scikit-learn's tools, in this process and over HTTP."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,9 +20,8 @@ from elmo_client import RequestRefused, TokenWarning
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
 from elmo_model.text.tokenizers import tokenizer
-from elmo_serve.estimators import ElmoVectorizer, TaskFitter
-from elmo_serve.estimators.vectorizer import tokens_of
 from elmo_serve.models.cache import DownloadError
+from elmo_serve.vectorizer import ElmoVectorizer, tokens_of
 from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, Running
 
@@ -43,24 +44,16 @@ def test_the_vectors_are_pooled_layers() -> None:
     assert mixed.shape == average.shape
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda model: ElmoVectorizer(model=model).transform([["a"]]),
-        lambda model: TaskFitter(model).fit([["a"], ["b"]], ["x", "y"]),
-    ],
-    ids=["ElmoVectorizer", "TaskFitter"],
-)
 def test_published_names_are_found_by_the_variables_of_the_cache_and_an_address_is_no_model(
-    use: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
     monkeypatch.setenv("ELMO_OFFLINE", "1")
 
     with pytest.raises(DownloadError, match=f"{tmp_path}/small/.* as ELMO_OFFLINE is set"):
-        use("Small")
+        ElmoVectorizer(model="Small").transform([["a"]])
     with pytest.raises(CheckpointError, match=r"^http://localhost:1: "):
-        use("http://localhost:1")
+        ElmoVectorizer(model="http://localhost:1").transform([["a"]])
 
 
 def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
@@ -79,13 +72,9 @@ def test_no_sentence_has_no_row_of_the_same_width(server: Running) -> None:
 
 def test_white_space_in_a_token_is_warned_of_at_the_line_of_the_call(server: Running) -> None:
     sentences = [["a", "b"], ["a b"]]
-    for use in (
-        lambda: LOCAL.fit_transform(sentences),
-        lambda: ElmoVectorizer(server.url).fit_transform(sentences),
-        lambda: TaskFitter(str(SMALL), rounds=1, validation=0.5).fit(sentences * 4, ["x", "y"] * 4),
-    ):
+    for vectorizer in (LOCAL, ElmoVectorizer(server.url)):
         with pytest.warns(TokenWarning, match=r"^sentence 1: 'a b' has white space ins") as found:
-            use()
+            vectorizer.fit_transform(sentences)
         assert [each.filename for each in found] == [__file__]
 
 
@@ -138,11 +127,8 @@ def test_a_server_is_asked_for_the_model_that_is_named(server: Running) -> None:
         estimator_checks.check_estimator_cloneable,
     ],
 )
-@pytest.mark.parametrize("estimator", [ElmoVectorizer, TaskFitter])
-def test_estimators_keep_the_conventions_of_scikit_learn(
-    check: Callable[[str, object], None], estimator: type
-) -> None:
-    check(estimator.__name__, estimator())
+def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object], None]) -> None:
+    check("ElmoVectorizer", ElmoVectorizer())
 
 
 @pytest.mark.parametrize(
@@ -152,7 +138,7 @@ def test_estimators_keep_the_conventions_of_scikit_learn(
         ({"layers": "all"}, "layers is 'all'"),
         ({"url": "english"}, r"'english' is not the URL"),
         ({"layers": [0, 2]}, r"layers is \[0, 2\]"),
-        ({"task": "ner"}, "task is of a server"),
+        ({"task": "ner"}, "task is 'ner', expected the path of a task file"),
         ({"mix": [1.0]}, "found 1 number, this model takes 3"),
         ({"mix": {"weights": [0, 0, 0], "gamma": 2000}}, "mix.gamma is 2000, expected"),
         ({"mix": {"weight": [0, 0, 0]}}, "mix.weights is missing"),
@@ -178,6 +164,38 @@ def test_options_are_checked_alike_here_and_for_a_server(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         clone(LOCAL).set_params(url=url, **options).fit(SENTENCES)
+
+
+def test_a_task_file_is_used_here_as_its_server_uses_it(tmp_path: Path) -> None:
+    mix = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True}
+    path = tmp_path / "ner.json"
+    path.write_text(json.dumps({"name": "ner", **mix, "fit": {"score": 0.5}}))
+
+    found = clone(LOCAL).set_params(task=path).transform(SENTENCES)
+
+    np.testing.assert_array_equal(found, clone(LOCAL).set_params(mix=mix).transform(SENTENCES))
+    for member, message in (
+        ({"weights": [0.5]}, "found 1 number, this model takes 3"),
+        ({"gamma": "x"}, r"ner\.json: .*gamma"),
+        ({"revision": "0123"}, r"ner\.json: is for revision '0123', expected [0-9a-f]+"),
+    ):
+        path.write_text(json.dumps({"name": "ner", **mix, **member}))
+        with pytest.raises(ValueError, match=message):
+            clone(LOCAL).set_params(task=str(path)).transform(SENTENCES)
+
+
+def test_columns_of_tables_have_names(server: Running) -> None:
+    table = pd.DataFrame({"text": ["a b", "c"], "length": [2, 1]}, index=[7, 9])
+    for vectorizer in (clone(LOCAL), ElmoVectorizer(server.url, layers="concat")):
+        columns = make_column_transformer((vectorizer, "text"), remainder="passthrough")
+
+        found = columns.set_output(transform="pandas").fit_transform(table)
+
+        vectors = vectorizer.set_output(transform="default").transform(table["text"])
+        names = [f"elmovectorizer__elmovectorizer{n}" for n in range(vectors.shape[1])]
+        assert list(found.columns) == [*names, "remainder__length"]
+        np.testing.assert_array_equal(found[names], vectors)
+        assert list(found.index) == [7, 9]
 
 
 def test_a_task_goes_with_neither_mix_nor_layers() -> None:
