@@ -16,8 +16,10 @@ from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
 from urllib.parse import quote
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmo_client.results import (
-    Cosines,
     EmbeddedText,
     Neighbours,
     Scores,
@@ -30,18 +32,16 @@ from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, 
 from elmo_client.transport.requests import (
     EmbedRequest,
     RequestBatches,
-    Side,
     TextBatches,
     check_sentences,
     check_several,
     check_texts,
     json_bytes,
-    members_of,
 )
 from elmo_client.transport.responses import (
     Answer,
     WarnOnce,
-    cosines_of,
+    centre_of,
     json_of,
     models_of,
     neighbours_of,
@@ -106,28 +106,6 @@ class AsyncClient:
         found = self._stream(texts, TextBatches, selection, self._session.tokenize)
         return [each async for each in found]
 
-    async def similarity(
-        self,
-        pairs: Iterable[tuple[Side, Side]],
-        *,
-        tokenizer: str | None = None,
-        centred: bool = False,
-    ) -> Cosines:
-        """Return the cosines of pairs, by layer and between the means of the layers.
-
-        Args:
-            pairs: each has two sides: a text, a list of tokens, or a tuple of one of them and the
-                number of a token in it, counted from 0. Without a number the means over all
-                tokens are compared.
-            tokenizer: splits the texts, as in `embed_text`.
-            centred: subtract the mean of each layer over a text that comes with the server first.
-
-        The keys are "0", "1", ... and "average"; each array has a number for each pair.
-        """
-        sides = [[members_of(side) for side in pair] for pair in pairs]
-        body = {"pairs": sides, "tokenizer": tokenizer, "centred": centred or None}
-        return cosines_of(await self._post("/similarity", body))
-
     async def neighbours(
         self,
         sentence: str | Sequence[str],
@@ -155,7 +133,8 @@ class AsyncClient:
         """
         options = {"layers": layers, "task": task, "k": k, "tokenizer": tokenizer}
         weights = None if mix is None else mix_of(mix)
-        body = {**members_of(sentence), "token": token, "mix": weights, **options}
+        member = "text" if isinstance(sentence, str) else "tokens"
+        body = {member: sentence, "token": token, "mix": weights, **options}
         return neighbours_of(await self._post("/neighbours", body))
 
     async def score(
@@ -207,6 +186,14 @@ class AsyncClient:
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""
         return await self._session.info()
+
+    async def centre(self) -> NDArray[np.float32]:
+        """Return the mean of each layer over a text that comes with the server, (L + 1, 2P).
+
+        Subtract it from the vectors of all layers before their cosines are computed.
+        """
+        path = "/info/centre" + query_of(self._session.model)
+        return centre_of(json_of(await self._session.send(Call("GET", path))))
 
     async def dimension(self) -> int:
         """Return 2P, the width of the model's vectors; (L + 1) 2P for `concat`."""

@@ -182,8 +182,6 @@ class Client:
 
     tokenize = blocking(AsyncClient.tokenize)
 
-    similarity = blocking(AsyncClient.similarity)
-
     neighbours = blocking(AsyncClient.neighbours)
 
     score = blocking(AsyncClient.score)
@@ -191,6 +189,8 @@ class Client:
     substitutes = blocking(AsyncClient.substitutes)
 
     info = blocking(AsyncClient.info)
+
+    centre = blocking(AsyncClient.centre)
 
     @property
     def dimension(self) -> int:

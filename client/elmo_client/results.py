@@ -1,4 +1,4 @@
-"""What the clients return: vectors, tokens, cosines, neighbours, scores and tasks."""
+"""What the clients return: vectors, tokens, neighbours, scores and tasks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,6 @@ Vectors = NDArray[Any]
 
 Offset = tuple[int, int]
 """Start and end of a token in its text, in code points."""
-
-Cosines = dict[str, NDArray[np.float64]]
-"""The cosine of each pair by layer: "0", "1", ... and "average" for the mean of the layers."""
 
 
 @dataclass(frozen=True, slots=True)

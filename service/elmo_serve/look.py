@@ -1,6 +1,6 @@
 """`elmo look`: the uses of a word in some sentences, their cosines in each layer, and a table.
 
-Tokens and cosines come from a server, or from a model in this process.
+Tokens and vectors come from a server, or from a model in this process.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError
-from elmo_model.inference.centre import centre_of, cosines
+from elmo_model.inference.centre import centre_of
 from elmo_serve.models.opening import InProcess
 from elmo_serve.output import select
 
@@ -23,8 +24,6 @@ _BAR = 10  # characters of a cosine of 1
 Tokens = list[str]
 Place = tuple[int, int | None]
 """The number of a sentence, and that of a token in it; None for the mean over its tokens."""
-
-Pairs = Sequence[tuple[Place, Place]]
 
 
 class LookError(ElmoError):
@@ -81,14 +80,15 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Splits texts, and compares places in them.
+    """Splits texts into tokens and computes their vectors.
 
-    `tokens` returns the tokens of each text, `cosines` the cosine of each pair of places in some
-    sentences, by layer and for the mean of the layers.
+    `tokens` returns the tokens of each text, `layers` the layers (L + 1, n, 2P) of each sentence,
+    `centre` the mean of each layer (L + 1, 2P) over a text that comes with the program.
     """
 
     tokens: Callable[[Sequence[str]], list[Tokens]]
-    cosines: Callable[[Sequence[Tokens], Pairs], Mapping[str, Sequence[float]]]
+    layers: Callable[[Sequence[Tokens]], Sequence[NDArray[Any]]]
+    centre: Callable[[], NDArray[Any]]
 
 
 def look(source: Source, texts: Sequence[str], word: str | None, *, centred: bool) -> Uses:
@@ -109,8 +109,31 @@ def look(source: Source, texts: Sequence[str], word: str | None, *, centred: boo
     if len(places) < 2:
         what = "sentences with tokens" if word is None else f'uses of "{word}"'
         raise LookError(f"found {len(places)} {what}, expected two or more to compare")
-    found = source.cosines(sentences, list(combinations(places, 2)))
+    layers = source.layers(sentences)
+    vectors = [
+        layers[number].mean(axis=1) if token is None else layers[number][:, token]
+        for number, token in places
+    ]
+    found = cosines(np.asarray(vectors, np.float64), source.centre() if centred else None)
     return Uses(word, sentences, places, found, centred)
+
+
+def cosines(vectors: NDArray[np.float64], centre: NDArray[Any] | None) -> dict[str, list[float]]:
+    """Map the layers of N places (N, L + 1, 2P) to the cosine of each pair of them, by layer.
+
+    `centre` (L + 1, 2P) is subtracted first. The keys are the numbers of the layers and "average",
+    the mean of the layers. The pairs are in the order of `itertools.combinations`. The cosine is 0
+    where a vector is zero.
+    """
+    if centre is not None:
+        vectors = vectors - centre
+    with_average = np.concatenate([vectors, vectors.mean(axis=1, keepdims=True)], axis=1)
+    lengths = np.linalg.norm(with_average, axis=-1, keepdims=True)
+    unit = with_average / np.where(lengths, lengths, 1)
+    one, two = np.triu_indices(len(vectors), 1)
+    found: NDArray[Any] = (unit[one] * unit[two]).sum(axis=-1).clip(-1, 1)
+    names = [*map(str, range(vectors.shape[1])), "average"]
+    return {name: found[:, number].tolist() for number, name in enumerate(names)}
 
 
 def _marked(sentence: Tokens, token: int | None) -> str:
@@ -137,38 +160,26 @@ def bar(cosine: float) -> str:
     return ("█" if cosine >= 0 else "░") * round(_BAR * abs(cosine))
 
 
-def source_of_server(client: Client, tokenizer: str | None, *, centred: bool) -> Source:
+def source_of_server(client: Client, tokenizer: str | None) -> Source:
     """Return a source that asks a server. Its functions raise ElmoError."""
 
     def tokens(texts: Sequence[str]) -> list[Tokens]:
         return [list(each.tokens) for each in client.tokenize(texts, tokenizer=tokenizer)]
 
-    def cosines(sentences: Sequence[Tokens], pairs: Pairs) -> Mapping[str, Sequence[float]]:
-        sides = [
-            ((sentences[one], first), (sentences[two], second))
-            for (one, first), (two, second) in pairs
-        ]
-        found = client.similarity(sides, centred=centred)
-        return {name: [float(each) for each in values] for name, values in found.items()}
-
-    return Source(tokens, cosines)
+    return Source(tokens, client.embed, client.centre)
 
 
-def source_of_model(network: InProcess, tokenizer: str | None, *, centred: bool) -> Source:
+def source_of_model(network: InProcess, tokenizer: str | None) -> Source:
     """Return a source that computes in this process. `tokens` raises TokenizeError."""
     split = network.tokenizer(tokenizer)
 
     def tokens(texts: Sequence[str]) -> list[Tokens]:
         return [list(split(text).tokens) for text in texts]
 
-    def cosines_of(sentences: Sequence[Tokens], pairs: Pairs) -> Mapping[str, Sequence[float]]:
-        layers = network.embed(sentences, select("all", network.info.layers))
-        sides = [
-            layers[sentence].mean(axis=1) if token is None else layers[sentence][:, token]
-            for pair in pairs
-            for sentence, token in pair
-        ]
-        centre = centre_of(network.encoder, network.batch_tokens).layers if centred else None
-        return cosines(np.asarray(sides, np.float64), centre)
+    def layers(sentences: Sequence[Tokens]) -> Sequence[NDArray[Any]]:
+        return network.embed(sentences, select("all", network.info.layers))
 
-    return Source(tokens, cosines_of)
+    def centre() -> NDArray[Any]:
+        return centre_of(network.encoder, network.batch_tokens).layers
+
+    return Source(tokens, layers, centre)

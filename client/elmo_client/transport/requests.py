@@ -9,7 +9,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
     Set,
     Sized,
 )
@@ -21,9 +20,6 @@ import orjson
 
 from elmo_client.errors import CannotSend, shown
 from elmo_client.selection import Selection
-
-Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
-"""A text, a list of tokens, or one of the two with the number of a token in it."""
 
 BOUNDARIES = 2
 """Tokens that the server counts for each sentence in addition to its own: begin and end marker."""
@@ -117,15 +113,6 @@ def _line(line: str, called: str) -> str:
     if "\n" in check_text(line, called)[:-1]:
         raise CannotSend(f"{called} is {shown(line)}; expected one line")
     return line
-
-
-def members_of(side: Side) -> dict[str, Any]:
-    """Return the members of a sentence, with or without the number of a token in it."""
-    sentence: Any = side
-    token: Any = None
-    if isinstance(side, tuple) and len(side) == 2 and not isinstance(side[1], str):
-        sentence, token = side
-    return {"text" if isinstance(sentence, str) else "tokens": sentence, "token": token}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ import httpx
 import numpy as np
 import orjson
 import safetensors.numpy
+from numpy.typing import NDArray
 
 from elmo_client.errors import BadAnswer, ModelChanged
 from elmo_client.results import (
-    Cosines,
     EmbeddedText,
     Neighbour,
     Neighbours,
@@ -129,10 +129,10 @@ def tokens_of(response: httpx.Response, request: EmbedRequest) -> Answer[Tokeniz
     return Answer(texts, warning_of(response, found.get("warnings"), request))
 
 
-@_lacking("cosines")
-def cosines_of(found: Mapping[str, Any]) -> Cosines:
-    """Return the cosines of pairs, (pairs,) for each layer."""
-    return {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
+@_lacking("centre")
+def centre_of(found: Mapping[str, Any]) -> NDArray[np.float32]:
+    """Return the mean of each layer, (L + 1, 2P), of the server's JSON."""
+    return np.array(found["layers"], np.float32)
 
 
 @_lacking("neighbours")

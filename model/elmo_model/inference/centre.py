@@ -7,7 +7,7 @@ All vectors of a layer share a large common part, so that the cosine of any two 
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ if TYPE_CHECKING:  # the server imports this module without torch
 
 TEXT: Final = "english"
 """The name of the text: every model is centred with it, in whatever language it was trained."""
-
-AVERAGE: Final = "average"
-"""The name of the cosine between the means of the layers."""
 
 _FILE: Final = Path(__file__).parents[1] / "models" / f"{TEXT}.txt"
 
@@ -51,19 +48,3 @@ def centre_of(network: "Network", max_tokens: int) -> Centre:
     ]
     tokens = sum(map(len, text))
     return Centre(TEXT, tokens, (np.sum(sums, axis=0) / tokens).astype(np.float32))
-
-
-def cosines(sides: NDArray[np.float64], centre: NDArray[Any] | None) -> dict[str, list[float]]:
-    """Map the sides of pairs (2 x pairs, L + 1, 2P) to the cosine of each pair, by layer.
-
-    Rows 0 and 1 are the first pair. `centre` (L + 1, 2P) is subtracted first. The keys are the
-    numbers of the layers and `AVERAGE`. The cosine is 0 where a vector is zero.
-    """
-    if centre is not None:
-        sides = sides - centre
-    with_average = np.concatenate([sides, sides.mean(axis=1, keepdims=True)], axis=1)
-    lengths = np.linalg.norm(with_average, axis=-1, keepdims=True)
-    unit = with_average / np.where(lengths, lengths, 1)
-    found: NDArray[Any] = (unit[0::2] * unit[1::2]).sum(axis=-1).clip(-1, 1)
-    names = [*map(str, range(sides.shape[1])), AVERAGE]
-    return {name: found[:, number].tolist() for number, name in enumerate(names)}

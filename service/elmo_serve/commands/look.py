@@ -58,11 +58,11 @@ def look(texts: tuple[str, ...], word: str | None, raw: bool, **options: Any) ->
         if url is None:
             model = resolve_model(options["model"])
             network = open_network(model, device=options["device"])
-            source = uses.source_of_model(network, tokenizer, centred=not raw)
+            source = uses.source_of_model(network, tokenizer)
         else:
             refuse_given(WITH_SERVER, "device")
             server = connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS)
-            source = uses.source_of_server(stack.enter_context(server), tokenizer, centred=not raw)
+            source = uses.source_of_server(stack.enter_context(server), tokenizer)
         step("Comparing")
         for name in filter(os.path.isfile, texts):
             tell(f"{name} is compared as a text; the file of this name is not read")

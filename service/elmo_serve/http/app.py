@@ -36,9 +36,9 @@ from elmo_serve.http.routes import (
     info,
     language,
     monitoring,
+    neighbours,
     openai,
     page,
-    similarity,
     tasks,
 )
 from elmo_serve.http.state import Server, assemble
@@ -67,7 +67,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         embed.router,
         language.router,
         embed.tokenize_router,
-        *(each.router for each in (tasks, similarity, openai, info, monitoring, page)),
+        *(each.router for each in (tasks, neighbours, openai, info, monitoring, page)),
     )
     routes = [each for router in routers for route in router.routes for each in _with_head(route)]
     app = _Application(

@@ -11,10 +11,10 @@ import pytest
 import safetensors.numpy
 
 from elmo_client import BadAnswer, ModelChanged, Neighbour, Neighbours, StaticNeighbour, Task
-from elmo_client.transport.requests import EmbedRequest, members_of
+from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
-    cosines_of,
+    centre_of,
     json_of,
     neighbours_of,
     task_of,
@@ -84,29 +84,14 @@ def test_the_fields_of_a_task_and_their_defaults_are_those_of_the_server() -> No
     assert set(own) <= set(TaskResponse.model_fields)
 
 
-@pytest.mark.parametrize(
-    ("side", "members"),
-    [
-        ("The bank", {"text": "The bank", "token": None}),
-        (["the", "river"], {"tokens": ["the", "river"], "token": None}),
-        (("the", "river"), {"tokens": ("the", "river"), "token": None}),
-        (("The bank", 1), {"text": "The bank", "token": 1}),
-        ((["the", "river"], 0), {"tokens": ["the", "river"], "token": 0}),
-    ],
-)
-def test_a_side_is_a_text_or_tokens_with_or_without_a_place(
-    side: Any, members: dict[str, Any]
-) -> None:
-    assert members_of(side) == members
+def test_a_centre_is_an_array_of_float32() -> None:
+    found = centre_of({"layers": [[1, 0.5], [0, 1]]})
 
-
-def test_cosines_are_one_array_a_layer() -> None:
-    found = cosines_of({"cosine": {"0": [1, 0.5], "average": [0, 1]}})
-
-    np.testing.assert_array_equal(found["0"], [1, 0.5])
-    for wrong in ({}, {"cosine": {"0": "x"}}, {"cosine": [1, 2]}):
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [[1, 0.5], [0, 1]])
+    for wrong in ({}, {"layers": [["x"]]}, {"layers": [[1, 2], [3]]}):
         with pytest.raises(BadAnswer):
-            cosines_of(wrong)
+            centre_of(wrong)
 
 
 def test_a_response_becomes_neighbours() -> None:

@@ -27,14 +27,6 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
         f"text 1: {LONG_TEXT}",
     ),
     "tokenize": (lambda client: client.tokenize(["a", LONG]), f"text 1: {LONG_TEXT}"),
-    "similarity": (
-        lambda client: client.similarity([(["a"], (["b", "a b c"], 0)), ("a", LONG)]),
-        f"/pairs/0/1/tokens/1: {SPACED} (and 1 more in this request)",
-    ),
-    "similarity of texts": (
-        lambda client: client.similarity([(["a"], ["b"]), ("a", LONG)]),
-        f"/pairs/1/1: {LONG_TEXT}",
-    ),
     "neighbours": (
         lambda client: client.neighbours(["a", "a b c"], 0),
         f"/tokens/1: {SPACED}",

@@ -10,11 +10,9 @@ import pytest
 from tests.support.engines import turns, until
 from tests.support.in_process import InProcess, SlowReader, in_process
 
-PAIR: Final = [{"tokens": ["a"]}, {"tokens": ["b"]}]
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "/embed": {"sentences": [["a"]]},
     "/v1/embeddings": {"input": [["a", "b"]]},
-    "/similarity": {"pairs": [PAIR]},
 }
 
 

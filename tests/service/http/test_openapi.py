@@ -25,7 +25,6 @@ ROUTES = {
     "/tasks": {"get"},
     "/tasks/{name}": {"get", "put", "delete"},
     "/info": {"get"},
-    "/similarity": {"post"},
     "/neighbours": {"post"},
     "/v1/embeddings": {"post"},
     "/v1/models": {"get"},

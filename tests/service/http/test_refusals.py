@@ -29,7 +29,6 @@ OPENAI = ("/v1/", "/embeddings", "/models")
 JSON = {"Content-Type": "application/json"}
 LONG = "x" * 4_000
 A = [["a"]]
-PLACE = {"text": "a"}
 USE: dict[str, Any] = {"tokens": ["a"], "token": 0}
 WEIGHTS = {"weights": [1, 2, 3]}
 MIX = b'{"sentences": [], "mix": {"weights": [1, 2, %b]}}'
@@ -121,30 +120,6 @@ BODIES: dict[str, list[Row]] = {
         ({"text": ["a " * 35_001]}, 413, "/text/0", "35000"),
         ({"text": ["a", "x" * 2_300_000]}, 413, "/text/1", "characters"),
     ],
-    "POST /similarity": [
-        *NOT_JSON[:2],
-        ({}, 422, "/pairs", "required"),
-        ({"pairs": [[PLACE]]}, 422, "/pairs/0", "two"),
-        ({"pairs": [["a", "b"]]}, 422, "/pairs/0/0", "object"),
-        ({"pairs": [[PLACE, {}]]}, 422, "/pairs/0/1", "empty"),
-        ({"pairs": [[{"text": "a", "tokens": ["a"]}, PLACE]]}, 422, "/pairs/0/0", "not both"),
-        ({"pairs": [[{"txt": "a"}, PLACE]]}, 422, "/pairs/0/0", "text"),
-        ({"pairs": [[{"text": 3}, PLACE]]}, 422, "/pairs/0/0/text", "string"),
-        ({"pairs": [[{**PLACE, "<name>": 1}, PLACE]]}, 422, "/pairs/0/0/<name>", "token"),
-        ({"pairs": [[{**PLACE, "token": True}, PLACE]]}, 422, "/pairs/0/0/token", "true"),
-        ({"pairs": [[PLACE, {**PLACE, "token": 1}]]}, 422, "/pairs/0/1/token", "1 token"),
-        ({"pairs": [[PLACE, {**PLACE, "token": 1e300}]]}, 422, "/pairs/0/1/token", ""),
-        ({"pairs": [[PLACE, {**PLACE, "token": -1}]]}, 422, "/pairs/0/1/token", "0"),
-        ({"pairs": [[PLACE, {"tokens": "b"}]]}, 422, "/pairs/0/1/tokens", "array"),
-        ({"pairs": [[PLACE, {"tokens": []}]]}, 422, "/pairs/0/1", "no token"),
-        ({"pairs": [], "tokenizer": "x"}, 422, "/tokenizer", "'ptb'"),
-        ({"pairs": [], "centered": True}, 422, "/centered", "centred"),
-        ({"pairs": [], "model": "none"}, 404, None, "'small'"),
-        (
-            {"pairs": [[PLACE] * 2, [PLACE, {"text": "a !raises"}]], "tokenizer": "whitespace"},
-            *(500, "/pairs/1/1", ""),
-        ),
-    ],
     "POST /neighbours": [
         *NOT_JSON[:2],
         ({"token": 0}, 422, "/tokens", "neither"),
@@ -189,6 +164,10 @@ BODIES: dict[str, list[Row]] = {
         ({"input": [[7]]}, 400, "/input", "check_embedding_ctx_length=False"),
         ({"input": [["a", 3]]}, 400, "/input", "/input/0/1"),
         ({"input": ["a", {}]}, 400, "/input", "/input/1"),
+        ({"input": [{}]}, 400, "/input", "/input/0"),
+        ({"input": ["a", ["b"]]}, 400, "/input", "/input/1"),
+        ({"input": [["a"], "b"]}, 400, "/input", "/input/1"),
+        ({"input": [["a"], [7]]}, 400, "/input", "check_embedding_ctx_length=False"),
         ({"input": ["a", ""]}, 400, "/input", "/input/1"),
         ({"input": [["a"], []]}, 400, "/input", "/input/1"),
         ({"input": " \n\t"}, 400, "/input", "no token"),
@@ -293,13 +272,6 @@ LIMITS: dict[str, list[Row]] = {
     "POST /tokenize": [
         ({"text": ["a b c d e"]}, 413, "/text/0", "5 words"),
         ({"text": ["((((("], "tokenizer": "ptb"}, 413, "/text/0", "ELMO_MAX_SENTENCE_TOKENS"),
-    ],
-    "POST /similarity": [
-        ({"pairs": [[{}] * 2] * 2}, 413, None, "ELMO_MAX_REQUEST_SENTENCES"),
-        (
-            {"pairs": [[PLACE, {"tokens": ["a"] * 5}]]},
-            *(413, "/pairs/0/1", "ELMO_MAX_SENTENCE_TOKENS"),
-        ),
     ],
     "POST /v1/embeddings": [
         ({"input": [{}] * 4}, 413, None, "ELMO_MAX_REQUEST_SENTENCES"),

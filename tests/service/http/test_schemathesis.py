@@ -24,7 +24,7 @@ include-path-regex = "^/v1/models/{name}"
 parameters = { name = "small" }
 
 [[operations]]
-include-path-regex = "^(/embed|/score|/substitutes|/similarity|/neighbours|/tasks/{name})$"
+include-path-regex = "^(/embed|/score|/substitutes|/neighbours|/tasks/{name})$"
 warnings = false
 
 [operations.checks.positive_data_acceptance]
@@ -39,7 +39,7 @@ expected-statuses = ["2xx", 400, 404, 422, 429, 503, 504]
 """
 
 
-TOLERANT = ("EmbedRequest", "TokenizeRequest", "SimilarityRequest", "NeighboursRequest")
+TOLERANT = ("EmbedRequest", "TokenizeRequest", "NeighboursRequest")
 """Bodies in which an optional field may be null or an empty list, which the document does not say:
 with null, generated clients would call their types otherwise."""
 

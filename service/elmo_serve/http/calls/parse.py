@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest, TextPlace
+from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
@@ -70,9 +70,8 @@ class Parsed(Generic[RequestT]):
     """A parsed body: its sentences, and `request`, which has all other fields.
 
     `sentences[i]` is a text to split, or the JSON text of a list of tokens; `lengths[i]` is the
-    number of its tokens, 0 for a text. They are in the member `member` of the body: they are its
-    value at `depth` 0, its items at 1, and the two sides of its items at 2. `tokens` are the
-    numbers of the tokens that a pair compares, None for a whole sentence. `warnings` are those of
+    number of its tokens, 0 for a text. A body has texts or lists of tokens, never both. They are in
+    the member `member` of the body: its items, or with `is_one` its value. `warnings` are those of
     the lists of tokens.
     """
 
@@ -80,13 +79,12 @@ class Parsed(Generic[RequestT]):
     sentences: list[bytes | str]
     lengths: list[int]
     member: str
-    depth: int = 1
-    tokens: tuple[int | None, ...] = ()
+    is_one: bool = False
     warnings: TokenWarnings = field(default_factory=TokenWarnings)
 
     def pointer(self, index: int) -> str:
         """Return the JSON pointer of a sentence in the body."""
-        return _pointer(self.member, self.depth, index)
+        return _pointer(self.member, index, is_one=self.is_one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +93,7 @@ class _Found:
 
     member: str
     items: Sequence[str | list[str]]
-    depth: int = 1
-    tokens: tuple[int | None, ...] = ()
+    is_one: bool = False
 
 
 def parse(
@@ -123,8 +120,7 @@ def parse(
         [item if isinstance(item, str) else orjson.dumps(item) for item in items],
         [0 if isinstance(item, str) else len(item) for item in items],
         found.member,
-        found.depth,
-        found.tokens,
+        found.is_one,
         warnings,
     )
 
@@ -162,24 +158,14 @@ def _of_sentences(request: SentencesRequest) -> _Found:
 
 def _of_neighbours(request: NeighboursRequest) -> _Found:
     if _is_text(request, "tokens"):
-        return _Found("text", [request.text], depth=0)
+        return _Found("text", [request.text], is_one=True)
     if not request.tokens:
         raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
-    return _Found("tokens", [request.tokens], depth=0)
+    return _Found("tokens", [request.tokens], is_one=True)
 
 
-def _of_similarity(request: SimilarityRequest) -> _Found:
-    places = [place for pair in request.pairs for place in pair]
-    return _Found(
-        "pairs",
-        [place.text if isinstance(place, TextPlace) else place.tokens for place in places],
-        depth=2,
-        tokens=tuple(place.token for place in places),
-    )
-
-
-def _of_input(member: str, value: str | list[str | list[str]]) -> _Found:
-    return _Found(member, [value], depth=0) if isinstance(value, str) else _Found(member, value)
+def _of_input(member: str, value: str | list[str] | list[list[str]]) -> _Found:
+    return _Found(member, [value], is_one=True) if isinstance(value, str) else _Found(member, value)
 
 
 _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
@@ -188,7 +174,6 @@ _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
     SubstitutesRequest: _of_sentences,
     TokenizeRequest: lambda request: _Found("text", request.text),
     EmbeddingsRequest: lambda request: _of_input("input", request.input),
-    SimilarityRequest: _of_similarity,
     NeighboursRequest: _of_neighbours,
 }
 
@@ -217,12 +202,12 @@ def _check_lengths(found: _Found, limits: RequestLimits) -> None:
             )
         else:
             continue
-        place = _pointer(found.member, found.depth, index)
+        place = _pointer(found.member, index, is_one=found.is_one)
         raise TooLarge(detail, errors=[FieldError(place, detail)])
 
 
-def _pointer(member: str, depth: int, index: int) -> str:
-    return pointer(member, *((), (index,), divmod(index, 2))[depth])
+def _pointer(member: str, index: int, *, is_one: bool) -> str:
+    return pointer(member) if is_one else pointer(member, index)
 
 
 async def parse_elsewhere(

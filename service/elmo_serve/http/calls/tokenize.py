@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -48,9 +48,9 @@ async def tokenize(
         TooLarge: there are too many tokens.
         Unavailable: no process can be started.
     """
-    places = [place for place, item in enumerate(body.sentences) if isinstance(item, str)]
-    lists = [item for item in body.sentences if not isinstance(item, str)]
-    if not places:
+    texts = [item for item in body.sentences if isinstance(item, str)]
+    if not texts:
+        lists = [item for item in body.sentences if not isinstance(item, str)]
         return TokenizedTexts(lists, body.lengths, [], body.warnings)
     task = Tokenize(
         (),
@@ -59,9 +59,7 @@ async def tokenize(
         server.models.request_limits.sentence_tokens,
         model.token_limit,
     )
-    texts = [item for item in body.sentences if isinstance(item, str)]
-    found = await _split(server, task, texts, lambda index: body.pointer(places[index]))
-    return _merged(found, lists, body, places) if lists else found
+    return await _split(server, task, texts, body.pointer)
 
 
 async def _split(
@@ -84,25 +82,6 @@ async def _split(
             unfinished.cancel()
 
 
-def _merged(
-    found: TokenizedTexts, lists: Iterable[bytes], body: Parsed[RequestT], places: Sequence[int]
-) -> TokenizedTexts:
-    """Put the lists of tokens of a body between its split texts, which have no offsets then.
-
-    `places[i]` is the number of text i in the body.
-    """
-    texts, given = iter(zip(found.sentences, found.lengths, strict=True)), iter(lists)
-    both = [
-        next(texts) if isinstance(item, str) else (next(given), length)
-        for item, length in zip(body.sentences, body.lengths, strict=True)
-    ]
-    sentences, lengths = [sentence for sentence, _ in both], [length for _, length in both]
-    warnings = TokenWarnings()
-    warnings.extend(body.warnings, range(len(both)))
-    warnings.extend(found.warnings, places)
-    return TokenizedTexts(sentences, lengths, [], warnings)
-
-
 def listed_warnings(body: Parsed[RequestT], warnings: TokenWarnings) -> list[FieldError]:
     """Return the warnings that a response lists, each with a pointer into the body."""
     found = []
@@ -111,8 +90,7 @@ def listed_warnings(body: Parsed[RequestT], warnings: TokenWarnings) -> list[Fie
         if isinstance(body.sentences[each.sentence], str):
             found.append(FieldError(place, f"token {each.token}, {each.detail}"))
         else:
-            tokens = "/tokens" if body.member == "pairs" else ""
-            found.append(FieldError(f"{place}{tokens}/{each.token}", each.detail))
+            found.append(FieldError(f"{place}/{each.token}", each.detail))
     return found
 
 

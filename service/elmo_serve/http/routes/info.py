@@ -68,7 +68,7 @@ async def get_centre(server: TheServer, model: Model = None) -> Response:
     """Return the mean of each layer over a text that comes with the program.
 
     Vectors of one layer share a large common part. Subtract the centre from both before their
-    cosine tells how alike they are; `POST /similarity` does so with `centred`.
+    cosine tells how alike they are.
     """
     served = server.models.get(model)
     found = served.centre

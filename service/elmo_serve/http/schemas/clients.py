@@ -1,28 +1,21 @@
-"""Bodies of /v1 and /similarity: they are validated by these models, and described."""
+"""Bodies of /v1: they are validated by these models, and described."""
 
-from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    FailFast,
     Field,
     JsonValue,
-    Strict,
     Tag,
     ValidationInfo,
 )
 from pydantic_core import PydanticCustomError
 
 from elmo_serve.http.schemas.embed import (
-    WARNINGS_TEXT,
     Text,
-    Tokenizer,
     Tokens,
-    TokenWarning,
-    Usage,
     Vector,
 )
 from elmo_serve.schema import ALLOWED, LIST, NAME, ModelName, a_whole_number, one_of, optional
@@ -33,21 +26,17 @@ TOKEN_IDS: Final = (
 )
 
 
-def _checked_count(value: JsonValue, info: ValidationInfo, each: int = 1) -> JsonValue:
-    """Refuse too long a list before a Python function is called for each of its items.
-
-    The context of a body is its `calls.parse.RequestLimits`.
-    """
-    if isinstance(value, list) and info.context is not None:
-        info.context.check_count(each * len(value))
-    return value
-
-
 def _texts(value: JsonValue, info: ValidationInfo) -> JsonValue:
-    """Refuse an empty list, and lists of numbers, which clients of OpenAI may send."""
+    """Refuse an empty list, one of too many items, and token ids, which clients of OpenAI may send.
+
+    Its items are counted before a Python function is called for each. The context of a body is its
+    `calls.parse.RequestLimits`.
+    """
     if isinstance(value, list) and not value:
         raise PydanticCustomError(ALLOWED, "must be a text or a list of texts")
-    return _checked_count(_no_ids(value), info)
+    if isinstance(value, list) and info.context is not None:
+        info.context.check_count(len(value))
+    return _no_ids(value)
 
 
 def _no_ids(value: JsonValue) -> JsonValue:
@@ -56,13 +45,22 @@ def _no_ids(value: JsonValue) -> JsonValue:
     return value
 
 
-_Item = Annotated[
-    Annotated[Text, Tag(NAME)] | Annotated[Tokens, BeforeValidator(_no_ids), Tag(LIST)],
-    one_of("a text or a list of tokens"),
+def _first_item(value: JsonValue) -> str | None:
+    """Return the tag of a list by its first item; all other items must be of the same type."""
+    if not isinstance(value, list):
+        return None
+    return LIST if isinstance(value[0], list) else NAME
+
+
+_Strings = Annotated[list[Text], Field(fail_fast=True), Tag(NAME)]
+_Lists = Annotated[
+    list[Annotated[Tokens, BeforeValidator(_no_ids)]], Field(fail_fast=True), Tag(LIST)
+]
+_List = Annotated[
+    _Strings | _Lists, one_of("a list of texts or of lists of tokens", tag=_first_item)
 ]
 _Texts = Annotated[
-    Annotated[Text, Tag(NAME)]
-    | Annotated[list[_Item], Field(fail_fast=True), BeforeValidator(_texts), Tag(LIST)],
+    Annotated[Text, Tag(NAME)] | Annotated[_List, BeforeValidator(_texts), Tag(LIST)],
     one_of("a text or a list of texts"),
 ]
 Dimensions = Annotated[int, BeforeValidator(a_whole_number)]
@@ -148,98 +146,3 @@ class OpenAIErrorResponse(BaseModel):
     """The body of an error below /v1/."""
 
     error: OpenAIError
-
-
-Flag = Annotated[bool, Strict()]
-
-
-def _place(value: JsonValue) -> str | None:
-    """Return the tag of a place, which has either a text or tokens."""
-    if not isinstance(value, dict) or ("text" in value) == ("tokens" in value):
-        return None
-    return NAME if "text" in value else LIST
-
-
-def _pair(value: JsonValue) -> JsonValue:
-    if not isinstance(value, list) or len(value) != 2:
-        raise PydanticCustomError(ALLOWED, "must be a list of two places")
-    return [_without_absent(place) for place in value]
-
-
-def _without_absent(place: JsonValue) -> JsonValue:
-    """Return a place without members that are null, and without an empty list beside a text."""
-    if not isinstance(place, dict):
-        return place
-    given: dict[str, JsonValue] = {name: v for name, v in place.items() if v is not None}
-    if "text" in given and given.get("tokens") == []:
-        del given["tokens"]
-    return given
-
-
-class _Place(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    token: Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)] | None = optional(
-        None, "The number of a token; null or left out: the mean over all tokens."
-    )
-
-
-class TextPlace(_Place):
-    """A text, or a token of it."""
-
-    text: Text
-
-
-class TokensPlace(_Place):
-    """A tokenised sentence, or a token of it."""
-
-    tokens: Tokens
-
-
-Place = Annotated[
-    Annotated[TextPlace, Tag(NAME)] | Annotated[TokensPlace, Tag(LIST)],
-    one_of("an object with text or tokens, not both, and token if one is compared", tag=_place),
-]
-Pair = Annotated[list[Place], Field(min_length=2, max_length=2), FailFast(), BeforeValidator(_pair)]
-
-
-class SimilarityRequest(BaseModel):
-    """Pairs to compare: whole sentences by the mean of their tokens, or single tokens."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "pairs": [
-                        [
-                            {"text": "The bank of the river.", "token": 1},
-                            {"text": "The bank lends money.", "token": 1},
-                        ]
-                    ],
-                    "centred": True,
-                }
-            ]
-        },
-    )
-
-    pairs: Annotated[list[Pair], FailFast(), BeforeValidator(partial(_checked_count, each=2))]
-    model: ModelName = optional(None, "A model of the server. Default: the first one.")
-    tokenizer: Tokenizer = optional(
-        None, "How texts are split. Default: as the training text of the model."
-    )
-    centred: Flag = optional(
-        False, "Subtract the mean of each layer (`/info/centre`) first. Default: false."
-    )
-
-
-class SimilarityResponse(BaseModel):
-    """The cosine of each pair, by layer."""
-
-    model: str
-    cosine: dict[str, list[float]] = Field(
-        description="One number a pair for each layer, `0` to `L`, and for `average`, their mean. "
-        "It is 0 where a vector is zero."
-    )
-    usage: Usage
-    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)

@@ -138,9 +138,9 @@ async def test_the_watch_ends_with_its_request() -> None:
 
 
 async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:
-    """The cosines of a request came long after its `X-Request-Timeout`."""
+    """A response that a thread encodes must not come long after its `X-Request-Timeout`."""
     async with in_process() as serving:
-        scope = http_scope("/similarity", X_Request_Timeout="0.5")
+        scope = http_scope("/embed", X_Request_Timeout="0.5")
         never = threading.Event()
         try:
             with pytest.raises(DeadlineExceeded, match=r"within 0\.5 s, but the response was not"):

@@ -3,8 +3,9 @@
 import orjson
 import pytest
 
+from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
-from elmo_serve.http.schemas.clients import EmbeddingsRequest, SimilarityRequest
+from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.token_warnings import TokenLimit
@@ -79,27 +80,34 @@ def test_the_model_decides_which_tokens_are_cut() -> None:
     assert cut(model="another") == []  # 48 bytes
 
 
-def test_texts_and_lists_of_tokens_keep_their_places() -> None:
-    found = parsed(EmbeddingsRequest, input=["naïve", ["a", "b"]], model="m", user="me")
+@pytest.mark.parametrize(
+    ("given", "sentences", "lengths"),
+    [
+        (["naïve", "a b"], ["naïve", "a b"], [0, 0]),
+        ([["naïve"], ["a", "b"]], ['["naïve"]'.encode(), b'["a","b"]'], [1, 2]),
+    ],
+)
+def test_the_items_of_an_input_are_texts_or_lists_of_tokens(
+    given: list[object], sentences: list[object], lengths: list[int]
+) -> None:
+    found = parsed(EmbeddingsRequest, input=given, model="m", user="me")
 
     assert found.request == EmbeddingsRequest(input="a", model="m").model_copy(update={"input": ()})
-    assert found.sentences == ["naïve", b'["a","b"]']
-    assert found.lengths == [0, 2]
+    assert (found.sentences, found.lengths) == (sentences, lengths)
     assert [found.pointer(index) for index in range(2)] == ["/input/0", "/input/1"]
+
+
+@pytest.mark.parametrize("given", [["a", "b", ["c"]], [["a"], ["b"], "c"]])
+def test_an_input_of_texts_and_lists_of_tokens_is_refused_at_the_first_other_item(
+    given: list[object],
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parsed(EmbeddingsRequest, input=given)
+
+    assert [error.pointer for error in caught.value.errors] == ["/input/2"]
 
 
 def test_one_text_is_at_the_field_itself() -> None:
     found = parsed(EmbeddingsRequest, input="a")
 
     assert (found.sentences, found.pointer(0)) == (["a"], "/input")
-
-
-def test_places_of_pairs_follow_one_another() -> None:
-    pair = [{"text": "a b", "token": 1.0}, {"tokens": ["c"], "token": None}]
-
-    found = parsed(SimilarityRequest, pairs=[pair], centred=True, tokenizer="moses")
-
-    assert (found.request.tokenizer, found.request.centred) == ("moses", True)
-    assert (found.sentences, found.lengths) == (["a b", b'["c"]'], [0, 1])
-    assert found.tokens == (1, None)
-    assert [found.pointer(index) for index in range(2)] == ["/pairs/0/0", "/pairs/0/1"]

@@ -9,7 +9,6 @@ import pytest
 from elmo_serve.http.calls.parse import parse
 from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.helpers.text import TokenizedTexts
-from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import TokenizeRequest
 from elmo_serve.http.state import Helpers, Server, assemble
 from elmo_serve.processes.arena import Arena
@@ -52,17 +51,6 @@ async def test_texts_come_back_in_order_whatever_the_parts(server: Server) -> No
 
 async def test_no_texts_need_no_process(server: Server) -> None:
     assert (await split(server, [], "ptb")).sentences == []
-
-
-async def test_lists_of_tokens_stay_between_split_texts(server: Server) -> None:
-    given = ["a b", ["c d"], "e", [], ["f"]]
-    content = orjson.dumps({"input": given})
-    body = parse(EmbeddingsRequest, content, server.models.request_limits)
-
-    found = await tokenize(server, MODEL, body, tokenizer="whitespace")
-
-    assert list(map(orjson.loads, found.sentences)) == [["a", "b"], ["c d"], ["e"], [], ["f"]]
-    assert found.lengths == [2, 1, 1, 0, 1]
 
 
 async def test_the_default_is_the_tokenizer_of_the_model(server: Server) -> None:

@@ -15,7 +15,6 @@ from tests.support.word_page import WordPage
 
 ROOT = Path(__file__).parents[4]
 TEXTS = ("We sat on the river's bank.", 'He said "bank" \\ twice: bank.', "Ein Ufer: die Bänke")
-HALF = 0.005 + 1e-5
 
 pytestmark = pytest.mark.long
 
@@ -60,9 +59,7 @@ def test_the_python_lines_print_the_numbers_of_the_page(page: WordPage) -> None:
 
 
 @pytest.mark.parametrize("selection", ["1", "task"])
-def test_curl_gives_the_vector_whose_beginning_is_shown_and_the_table(
-    page: WordPage, selection: str
-) -> None:
+def test_curl_gives_the_vector_whose_beginning_is_shown(page: WordPage, selection: str) -> None:
     page.compare(*TEXTS)
     page.select("mix" if selection == "task" else selection)
     if selection == "task":
@@ -75,11 +72,6 @@ def test_curl_gives_the_vector_whose_beginning_is_shown_and_the_table(
         found = found[int(index)]
     numbers = [float(number) for number in shown.removesuffix(", …").split(", ")]
     np.testing.assert_allclose(found[: len(numbers)], numbers, rtol=1e-3, atol=1e-4)
-
-    if selection == "1":
-        cosines = curl(page, "#lines-similarity")["cosine"]
-        assert list(cosines) == ["0", "1", "2", "average"]
-        np.testing.assert_allclose(page.table(), np.array(list(cosines.values())).T, atol=HALF)
 
 
 def test_a_button_copies_the_lines_or_selects_them(page: WordPage) -> None:
@@ -98,4 +90,4 @@ def test_a_button_copies_the_lines_or_selects_them(page: WordPage) -> None:
     )
     page.click("[aria-label^='Copy Python']")
     page.chromium.wait_for(f"{said}.startsWith('Selected')")
-    assert page.chromium.run("getSelection().toString()").startswith("import httpx")
+    assert page.chromium.run("getSelection().toString()").startswith("import numpy")

@@ -13,12 +13,6 @@ export function embedBody({ texts, tokenizer, model }, fields) {
   return { text: texts, ...chosen(tokenizer), model, ...fields };
 }
 
-/** Return the pairs for `POST /similarity` of one place with each of `rows`, and the other fields. */
-export function similarityBody({ texts, tokenizer, model }, places, rows, reference) {
-  const side = (i) => ({ text: texts[places[i].sentence], token: places[i].token });
-  return [rows.map((i) => [side(reference), side(i)]), { centred: true, ...chosen(tokenizer), model }];
-}
-
 /** Return a body for `POST /neighbours` of one place. */
 export function neighboursBody({ texts, tokenizer, model }, selection, place) {
   const fields = selection.kind === "layer" ? { layers: selection.layer } : selected(selection);

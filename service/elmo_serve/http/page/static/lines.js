@@ -1,6 +1,6 @@
 // The curl and the Python lines that give the numbers of the page.
 
-import { embedBody, neighboursBody, selected, similarityBody } from "./bodies.js";
+import { embedBody, neighboursBody, selected } from "./bodies.js";
 import { byId, element } from "./dom.js";
 import { significant } from "./numbers.js";
 import { named } from "./places.js";
@@ -8,18 +8,16 @@ import { named } from "./places.js";
 const FIRST = 4;
 
 /**
- * Show the lines. `call` is `{url, texts, tokenizer, model, needsKey}`; `rows` are the places of the
- * table and `vector` is that of the reference, as the server sends it.
+ * Show the lines. `call` is `{url, texts, tokenizer, model, needsKey}`; `vector` is that of the
+ * reference, as the server sends it.
  */
-export function showLines({ call, selection, places, rows, reference, vector, layers }) {
+export function showLines({ call, selection, places, reference, vector, layers }) {
   const place = places[reference];
   const index = selection.kind === "layer" ? `[${place.sentence}][0][${place.token}]` : `[${place.sentence}][${place.token}]`;
   const numbers = Array.from(vector.slice(0, FIRST), significant).join(", ");
   byId("lines").replaceChildren(
     block("lines-python", "Python: the cosines of all tokens", "Prints the numbers of “Similarity”. The client: pip install ./client, in a clone of elmo-serve.",
       python(call, selection, places, reference, layers)),
-    block("lines-similarity", "curl: the table “Layer by layer”", "One number a row and layer, and the average.",
-      curl(call, "similarity", similarityText(call, places, rows, reference))),
     block("lines-embed", "curl: the vectors", `embeddings${index}, of ${named(place)}, begins ${numbers}, …`,
       curl(call, "embed", spaced(embedBody(call, selected(selection))))),
     block("lines-neighbours", "curl: the nearest uses", `Ten uses of words near to ${named(place)}, and the nearest words.`,
@@ -51,13 +49,6 @@ async function copyText(text, code) {
   }
 }
 
-/** Return the body for `POST /similarity`, a pair a line. */
-function similarityText(call, places, rows, reference) {
-  const [pairs, fields] = similarityBody(call, places, rows, reference);
-  const lines = pairs.map((pair) => `    ${spaced(pair)}`).join(",\n");
-  return `{"pairs": [\n${lines}\n  ], ${spaced(fields).slice(1, -1)}}`;
-}
-
 /** Return JSON with a space after each comma and colon; Python reads it as well. */
 function spaced(value) {
   if (Array.isArray(value)) return `[${value.map(spaced).join(", ")}]`;
@@ -78,8 +69,7 @@ function curl({ url, needsKey }, path, body) {
 
 function python(call, selection, places, reference, layers) {
   const { url, texts, tokenizer, model, needsKey } = call;
-  const key = needsKey ? ", api_key=key" : "";
-  const headers = needsKey ? ", headers={\"Authorization\": f\"Bearer {key}\"}" : "";
+  const key = needsKey ? ", api_key=os.environ[\"ELMO_API_KEY\"]" : "";
   const options = [
     ...(tokenizer ? [`tokenizer=${JSON.stringify(tokenizer)}`] : []),
     ...Object.entries(selected(selection)).map(([name, value]) => `${name}=${spaced(value)}`),
@@ -87,18 +77,14 @@ function python(call, selection, places, reference, layers) {
   const rows = selection.kind === "layer" ? "each.vectors[0]" : "each.vectors";
   return [
     ...(needsKey ? ["import os", ""] : []),
-    "import httpx",
     "import numpy as np",
     "from elmo_client import Client",
     "",
-    `url = ${JSON.stringify(url)}`,
-    ...(needsKey ? ["key = os.environ[\"ELMO_API_KEY\"]"] : []),
     "texts = [",
     ...texts.map((text) => `    ${JSON.stringify(text)},`),
     "]",
-    `with Client(url, model=${JSON.stringify(model)}${key}) as elmo:`,
-    `    found = elmo.embed_text(texts, ${options})`,
-    `means = httpx.get(url + "/info/centre", params={"model": ${JSON.stringify(model)}}${headers}).json()["layers"]`,
+    `with Client(${JSON.stringify(url)}, model=${JSON.stringify(model)}${key}) as elmo:`,
+    `    found, means = elmo.embed_text(texts, ${options}), elmo.centre()`,
     ...centre(selection, layers),
     `vectors = np.concatenate([${rows} for each in found]) - centre`,
     "unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)",
@@ -110,11 +96,11 @@ function python(call, selection, places, reference, layers) {
 
 /** Return the Python lines that mix the means of the layers as the layers are mixed. */
 function centre(selection, layers) {
-  if (selection.kind === "layer") return [`centre = np.array(means[${selection.layer}])`];
+  if (selection.kind === "layer") return [`centre = means[${selection.layer}]`];
   if (selection.kind === "average") return ["centre = np.mean(means, axis=0)"];
   const scalars = Array.from({ length: layers }, (_, layer) => selection.weights[layer]);
   return [
     `weights = np.exp(np.array(${spaced(scalars)}) - ${Math.max(...scalars)})`,
-    `centre = ${selection.gamma} * weights @ np.array(means) / weights.sum()`,
+    `centre = ${selection.gamma} * weights @ means / weights.sum()`,
   ];
 }

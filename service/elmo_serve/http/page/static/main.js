@@ -200,7 +200,6 @@ function compare() {
     call,
     selection: selection.value,
     places,
-    rows: compared,
     reference,
     vector: combined(shown.tensors, factors(selection.value, model.info.layers))[reference],
     layers: model.info.layers,

@@ -1,4 +1,4 @@
-"""POST /similarity: cosines of pairs by layer. POST /neighbours: uses near a token."""
+"""POST /neighbours: uses near a token."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -9,80 +9,19 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_model.inference.centre import cosines
 from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
-from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.routes.common import PlainRoute, json_request
-from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import select
-from elmo_serve.scheduling.engine import Embedded
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
 _VECTORS_FACTOR: Final = 1
 """Memory of a small response that is computed from the vectors, against these."""
-
-
-@router.post(
-    "/similarity",
-    operation_id="compare",
-    summary="Compare sentences or tokens",
-    responses={200: {"model": SimilarityResponse, "description": "The cosines."}},
-    openapi_extra=json_request(SimilarityRequest),
-)
-async def similarity(request: Request) -> Response:
-    """Return the cosine of each pair in every layer, and between the means of the layers."""
-    async with EmbeddingCall(request) as call:
-        body = await call.body(SimilarityRequest)
-        asked = body.request
-        model = call.server.models.get(asked.model)
-        layers = model.info.layers
-        texts = await call.tokenize(model, body, asked.tokenizer)
-        check_each_has_tokens(body, texts)
-        for index, (token, length) in enumerate(zip(body.tokens, texts.lengths, strict=True)):
-            check_token(token, length, f"{body.pointer(index)}/token")
-        is_whole = all(token is None for token in body.tokens)
-        output = select("all", layers, pooling="mean" if is_whole else "none")
-        embedded = await call.embed(model, body, texts, output, _VECTORS_FACTOR)
-        centre = model.centre.layers if asked.centred else None
-        found = await call.in_thread(
-            _cosines, embedded, body.tokens, centre, (layers, model.info.dimension)
-        )
-        members: dict[str, Any] = {
-            "model": model.name,
-            "cosine": found,
-            "usage": {"sentences": len(texts.lengths), "tokens": sum(texts.lengths)},
-        }
-        return _response(call, members, body, texts)
-
-
-def _cosines(
-    embedded: Embedded,
-    places: tuple[int | None, ...],
-    centre: NDArray[np.float32] | None,
-    shape: tuple[int, int],
-) -> dict[str, list[float]]:
-    """Map the layers of both sides of each pair to its cosine in each layer and in their mean.
-
-    `shape` is that of a place: (L + 1, 2P).
-    """
-    vectors = [
-        _place(each.numpy(), place) for each, place in zip(embedded.vectors, places, strict=True)
-    ]
-    return cosines(np.asarray(vectors, np.float64).reshape(len(vectors), *shape), centre)
-
-
-def _place(layers: NDArray[Any], place: int | None) -> NDArray[Any]:
-    """Map layers (L + 1, n, 2P) or pooled ones (L + 1, 2P) to those of a token or of all."""
-    if layers.ndim == 2:
-        return layers
-    return layers[:, place] if place is not None else layers.mean(axis=1)
 
 
 @router.post(
@@ -126,7 +65,9 @@ async def neighbours(request: Request) -> Response:
             },
             "usage": {"sentences": 1, "tokens": len(tokens)},
         }
-        return _response(call, members, body, texts)
+        if texts.warnings.count:
+            members["warnings"] = listed_warnings(body, texts.warnings)
+        return call.response([orjson.dumps(members)], texts)
 
 
 def _search(
@@ -154,12 +95,3 @@ def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]
     raw = np.asarray(output.weights, np.float64)
     shares = np.exp(raw - raw.max())
     return tuple((shares / shares.sum()).tolist())
-
-
-def _response(
-    call: EmbeddingCall, members: dict[str, Any], body: Parsed[Any], texts: TokenizedTexts
-) -> Response:
-    """Return a response of some members of JSON, and `warnings` where there are any."""
-    if texts.warnings.count:
-        members["warnings"] = listed_warnings(body, texts.warnings)
-    return call.response([orjson.dumps(members)], texts)
