@@ -36,7 +36,7 @@ TORCH = {
     "elmo_serve.workers.model_worker",
     "elmo_serve.workers.staging",
     "elmo_serve.workers.vectors",
-    "elmo_serve.models.opening",
+    "elmo_serve.models.in_process",
     "elmo_serve.elmo_embedder",
 }
 """The modules of the service that use the network, beside the commands."""
@@ -299,7 +299,6 @@ def test_no_file_is_named_like_a_module_that_it_hides() -> None:
 NOT_FOR_USERS = {
     "elmo_serve.bulk_queue.WorkFailedError",
     "elmo_serve.errors.ServiceError",  # has a status; `elmo_serve.cli` catches it as well
-    "elmo_serve.models.transfer._RetryError",
     "elmo_serve.tasks.file.ForeignTaskError",
 }
 """Errors that another part of the program catches, outside the packages of the server."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from elmo_serve.files.vectors import Source
-    from elmo_serve.models.opening import InProcess
+    from elmo_serve.models.in_process import InProcess
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
 
@@ -216,7 +216,7 @@ class _InProcess:
 def _open(model: str, weight_file: str | Path | None, device: str) -> InProcess:
     # torch
     from elmo_model.checkpoints import load_pair  # noqa: PLC0415
-    from elmo_serve.models.opening import open_network  # noqa: PLC0415
+    from elmo_serve.models.in_process import open_network  # noqa: PLC0415
 
     if weight_file is not None:
         return open_network(load_pair(model, weight_file), device=device)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from elmo_client import Client
 from elmo_model.errors import ElmoError
 from elmo_model.inference.centre import centre_of
-from elmo_serve.models.opening import InProcess
+from elmo_serve.models.in_process import InProcess
 from elmo_serve.output import select
 
 _BAR = 10  # characters of a cosine of 1

@@ -23,7 +23,7 @@ from elmo_serve import logs
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.http.app import create_app
 from elmo_serve.http.state import assemble
-from elmo_serve.models.cache import with_cache
+from elmo_serve.models.download import with_cache
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.devices import VISIBLE, Hardware

@@ -8,7 +8,7 @@ import pyarrow
 
 from elmo_serve.files.outputs.parquet import vector_column
 from elmo_serve.files.vectors import LengthSorted
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.in_process import open_network
 from elmo_serve.output import Pooling, select
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from elmo_model.validation import validated
 from elmo_serve.elmo_embedder import warn_of_first
 from elmo_serve.errors import ServiceError
 from elmo_serve.files.vectors import LengthSorted
-from elmo_serve.models.opening import InProcess, open_network
+from elmo_serve.models.in_process import InProcess, open_network
 from elmo_serve.output import Output, mixture, select
 from elmo_serve.tasks.file import load
 from elmo_serve.tasks.schema import Mix, TaskBody

@@ -20,7 +20,7 @@ from elmo_client import CannotSend, InvalidRequest, TokenWarning
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve import ElmoEmbedder
 from elmo_serve.files.inputs import FileError
-from elmo_serve.models.cache import DownloadError
+from elmo_serve.models.download import DownloadError
 from tests.support import golden
 from tests.support.servers import SMALL, Running
 

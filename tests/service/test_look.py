@@ -21,7 +21,7 @@ from elmo_serve.look import (
     source_of_model,
     source_of_server,
 )
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.in_process import open_network
 from tests.support.servers import SMALL, Running
 
 CENTRE = np.array([[1.0, 1.0], [0.0, 0.0]])

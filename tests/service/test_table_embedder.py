@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from elmo_model.models.opening import open_model
-from elmo_serve.models.cache import DownloadError
+from elmo_serve.models.download import DownloadError
 from elmo_serve.output import SelectionError
 from elmo_serve.table_embedder import TableEmbedder
 from tests.support.embedding_runs import close, layers_of, sentences_of

@@ -40,7 +40,7 @@ _MODULES = (
     "elmo_model.training.command",
     "elmo_serve.cli",
     "elmo_serve.http.server",
-    "elmo_serve.models.opening",
+    "elmo_serve.models.in_process",
     "elmo_model.tasks.command",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",

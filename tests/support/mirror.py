@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 from pathlib import Path
 
 from elmo_model.models.published import File, Published
-from elmo_serve.models.fetching import SUMS
+from elmo_serve.models.download import SUMS
 
 OPTIONS = json.dumps({"lstm": {}}).encode()
 WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB
@@ -30,25 +30,18 @@ WEIGHTS_PATH = "/mirror/elmo/tiny/elmo_tiny_weights.hdf5"
 
 @dataclass
 class Mirror:
-    """The files of a server and its behaviour; `requests` lists path and Range of every request."""
+    """The files of a server and its behaviour; `requests` lists the path of every request."""
 
     files: dict[str, bytes]
     address: str = ""
-    etag: str | None = '"one"'
-    ranges: bool = True
     content_length: str | None = None  # sent in place of the true length
-    content_range: str | None = None  # sent in place of the true range
     chunked: bool = False
     encoding: str | None = None
-    range_shift: int = 0
     redirects_to_itself: bool = False
     cuts: list[int] = field(default_factory=list)  # bytes of each response with weights, then cut
     statuses: list[int] = field(default_factory=list)
-    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     agents: list[str] = field(default_factory=list)  # the User-Agent of every request
-
-    def weight_ranges(self) -> list[str | None]:
-        return [ranged for path, ranged in self.requests if path.endswith(".hdf5")]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -56,8 +49,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         mirror = self.mirror
-        ranged = self.headers.get("Range")
-        mirror.requests.append((self.path, ranged))
+        mirror.requests.append(self.path)
         mirror.agents.append(self.headers.get("User-Agent", ""))
         if mirror.statuses:
             self.send_error(mirror.statuses.pop(0))
@@ -70,40 +62,19 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", self.path)
             self.end_headers()
             return
-        content = mirror.files[self.path]
-        start = self._start(content, ranged)
-        if start < len(content):
-            self._send(content, start)
+        self._send(mirror.files[self.path])
 
-    def _start(self, content: bytes, ranged: str | None) -> int:
-        """Send the status line; return the first byte to send."""
+    def _send(self, content: bytes) -> None:
         mirror = self.mirror
-        is_same_version = self.headers.get("If-Range") == mirror.etag
-        if not (ranged and mirror.ranges and is_same_version):
-            self.send_response(200)
-            return 0
-        start = int(ranged.removeprefix("bytes=").removesuffix("-"))
-        if start >= len(content):
-            self.send_error(416)
-            return start
-        self.send_response(206)
-        true = f"bytes {start + mirror.range_shift}-{len(content) - 1}/{len(content)}"
-        self.send_header("Content-Range", mirror.content_range or true)
-        return start
-
-    def _send(self, content: bytes, start: int) -> None:
-        mirror = self.mirror
-        if mirror.etag:
-            self.send_header("ETag", mirror.etag)
+        self.send_response(200)
         if mirror.encoding:
             self.send_header("Content-Encoding", mirror.encoding)
         if not mirror.chunked:
-            self.send_header("Content-Length", mirror.content_length or str(len(content) - start))
+            self.send_header("Content-Length", mirror.content_length or str(len(content)))
         self.end_headers()
-        body = content[start:]
         if self.path.endswith(".hdf5") and mirror.cuts:
-            body = body[: mirror.cuts.pop(0)]
-        self.wfile.write(body)  # then the connection is closed, as in HTTP/1.0
+            content = content[: mirror.cuts.pop(0)]
+        self.wfile.write(content)  # then the connection is closed, as in HTTP/1.0
 
     def log_message(self, *_: object) -> None:
         pass

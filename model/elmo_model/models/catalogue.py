@@ -86,7 +86,7 @@ def missing(name: str) -> str:
     """Return the error message for a path that does not exist, which may be meant as a name.
 
     Built-in names and those of published models in the cache are resolved before
-    (`elmo_serve.models.fetching.locate`).
+    (`elmo_serve.models.download.locate`).
     """
     fault = f"{name}: does not exist, expected a checkpoint"
     if (model := published_model(name)) is not None:

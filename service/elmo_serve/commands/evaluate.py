@@ -45,7 +45,7 @@ def evaluate(model: str, device: str, **values: Any) -> None:
       $ elmo evaluate runs/english/model.safetensors --senses --json
     """
     from elmo_model.tasks import evaluate as evaluation
-    from elmo_serve.models.opening import place_of
+    from elmo_serve.models.in_process import place_of
 
     options = evaluation.EvaluateOptions(resolve_model(model), device=place_of(device), **values)
     with steps() as step:

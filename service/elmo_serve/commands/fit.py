@@ -127,7 +127,7 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
         fail("--out or --server is required: where the task is kept", code=2)
     from elmo_model.tasks import command
     from elmo_model.tasks.fitter import FitOptions
-    from elmo_serve.models.opening import place_of
+    from elmo_serve.models.in_process import place_of
 
     if out is not None and not force:
         command.refuse_existing(name, out)

@@ -59,7 +59,7 @@ def index(
     """
     from elmo_model.uses import files, indexing
     from elmo_model.uses.index import IndexInfo
-    from elmo_serve.models.opening import open_network
+    from elmo_serve.models.in_process import open_network
 
     if check is not None:
         found = files.check_index(check)

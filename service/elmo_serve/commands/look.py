@@ -51,7 +51,7 @@ def look(texts: tuple[str, ...], word: str | None, raw: bool, **options: Any) ->
       $ elmo look "It rains." "It pours." --server http://localhost:8000
     """
     from elmo_serve import look as uses
-    from elmo_serve.models.opening import open_network
+    from elmo_serve.models.in_process import open_network
 
     tokenizer, url, key = options["tokenizer"], options["server"], options["api_key"]
     with steps() as step, ExitStack() as stack:

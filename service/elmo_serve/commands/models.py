@@ -17,8 +17,7 @@ from elmo_model.models.catalogue import (
 from elmo_model.models.published import Published
 from elmo_serve.commands.options import cache_option, json_option
 from elmo_serve.commands.terminal import download_progress, fail, print_table
-from elmo_serve.models.cache import cache_of_environment
-from elmo_serve.models.fetching import fetch
+from elmo_serve.models.download import cache_of_environment, fetch
 
 _COLUMNS: Final = ("name", "language", "tokenizer", "size", "cached", "licence", "text")
 _BUILT_IN_LICENCE: Final = {"english": "CC BY-SA 4.0", "random-small": "Apache-2.0"}
@@ -69,8 +68,7 @@ def _cached(model: Published, folder: Path) -> str:
     there = [(folder / file.name).is_file() for file in model.files]
     if all(there):
         return "yes"
-    begun = any(there) or any(folder.glob("*.part"))
-    return "part" if begun else "no"
+    return "part" if any(there) else "no"
 
 
 def _text(value: Any) -> str:
@@ -87,7 +85,7 @@ def download(name: str, cache: str | None, mirror: str | None) -> None:
     """Fetch a published model.
 
     Prints the path of the model NAME, which may be written in any case; `elmo models` lists the
-    names. Files that are in the cache are verified, partial downloads are resumed.
+    names. Files that are in the cache are verified; a download that was cut starts over.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import TOKENIZERS, raw_note
 from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.files.inputs import TABLES, input_format
-from elmo_serve.models.fetching import locate
+from elmo_serve.models.download import locate
 
 ORDER: Final = (
     *("model", "server", "api_key", "tokenizer", "device", "threads", "precision"),

@@ -38,7 +38,7 @@ def perplexity(model: str, text: tuple[str, ...], device: str, **options: Any) -
     """
     from elmo_model.training.command import perplexity as measure
     from elmo_model.training.corpus import find_shards
-    from elmo_serve.models.opening import place_of
+    from elmo_serve.models.in_process import place_of
 
     resolved = resolve_model(model)
     tell_of_raw(find_shards(text)[0])

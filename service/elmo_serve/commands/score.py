@@ -96,7 +96,7 @@ def score(
                 for each in client.score(lines)
             )
         return
-    from elmo_serve.models.opening import place_of
+    from elmo_serve.models.in_process import place_of
     from elmo_serve.workers.language import LanguageModel
 
     resolved = resolve_model(model)

@@ -15,8 +15,7 @@ from elmo_model.models.catalogue import BUILT_IN, path_fault
 from elmo_model.word_vectors import WordVectors, WordVectorsError
 from elmo_serve.commands.options import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
-from elmo_serve.models.cache import DownloadError, cache_settings, with_cache
-from elmo_serve.models.fetching import locate
+from elmo_serve.models.download import DownloadError, cache_settings, locate, with_cache
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import allowed, default, from_strings
 from elmo_serve.tasks.opening import open_folder

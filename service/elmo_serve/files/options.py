@@ -23,12 +23,12 @@ from elmo_serve.files.outputs.output_format import Layout, OutputFormat
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.files.text import Corpus
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
-from elmo_serve.models.fetching import Progress, unseen
+from elmo_serve.models.download import Progress, unseen
 from elmo_serve.output import Output, Pooling, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
-    from elmo_serve.models.opening import InProcess
+    from elmo_serve.models.in_process import InProcess
 
 BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
@@ -242,7 +242,7 @@ class EmbedOptions:
             yield Remote(client, self._selection, self.selected(info))
 
     def _network(self, progress: Progress) -> InProcess:
-        from elmo_serve.models.opening import open_network
+        from elmo_serve.models.in_process import open_network
 
         assert self.model is not None, "a server alone has a first model"
         words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None

@@ -17,7 +17,7 @@ from elmo_serve.workers.messages import ModelInfo
 if TYPE_CHECKING:
     from elmo_client import Client
     from elmo_model.network.state import State
-    from elmo_serve.models.opening import InProcess
+    from elmo_serve.models.in_process import InProcess
 
 Vectors = NDArray[Any]
 Tokens = Sequence[str]

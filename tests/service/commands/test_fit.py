@@ -9,7 +9,7 @@ import pytest
 from safetensors import safe_open
 
 from elmo_model.word_vectors import WordVectors
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.in_process import open_network
 from elmo_serve.output import Output
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running

@@ -19,7 +19,7 @@ from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import MANIFEST
 from elmo_serve.files.run import FolderRun, Interrupted
 from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
-from elmo_serve.models.opening import InProcess
+from elmo_serve.models.in_process import InProcess
 from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
 from tests.support.full_disk import full_disk
 from tests.support.servers import SMALL

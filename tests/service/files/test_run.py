@@ -21,7 +21,7 @@ from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, OnComputed, Source, Stateful, Tokens, Vectors
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.in_process import open_network
 from elmo_serve.output import select
 from tests.support.embedding_runs import begin, close, done, layers_of, refused, sentences_of
 from tests.support.full_disk import full_disk

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from elmo_serve.files.vectors import LengthSorted, Tokens, Vectors
-from elmo_serve.models.opening import InProcess
+from elmo_serve.models.in_process import InProcess
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support import golden

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import Published
-from elmo_serve.models.cache import CacheSettings
-from elmo_serve.models.fetching import fetch
+from elmo_serve.models.download import CacheSettings, fetch
 from tests.support.mirror import MODEL, Mirror, serving
 
 

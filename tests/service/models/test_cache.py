@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.models.cache import (
+from elmo_serve.models.download import (
     CacheSettings,
     DownloadError,
     cache_folder,
     cache_of_environment,
     cache_settings,
+    locate,
     with_cache,
 )
-from elmo_serve.models.fetching import locate
 from elmo_serve.settings import Settings
 from elmo_serve.settings.text import from_strings
 

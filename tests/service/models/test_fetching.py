@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.models.cache import CacheSettings, DownloadError
-from elmo_serve.models.fetching import SUMS, fetch
+from elmo_serve.models.download import SUMS, CacheSettings, DownloadError, fetch
 from tests.support.full_disk import full_disk
 from tests.support.mirror import (
     MODEL,
@@ -180,11 +179,11 @@ def test_an_unwritable_cache_is_named(download: Download, tmp_path: Path) -> Non
         download(tmp_path / "file")
 
 
-def test_a_full_disk_is_one_line_and_the_part_is_resumed(
+def test_a_full_disk_is_one_line_and_leaves_nothing(
     mirror: Mirror, download: Download, tmp_path: Path
 ) -> None:
     with full_disk(300_000), pytest.raises(DownloadError, match="File too large"):
         download(tmp_path)
 
+    assert not list((tmp_path / "tiny").glob("*.part"))
     assert_whole(download(tmp_path))
-    assert mirror.weight_ranges() == [None, "bytes=300000-"]

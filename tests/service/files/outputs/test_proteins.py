@@ -19,7 +19,7 @@ from elmo_serve.files.proteins import Records
 from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
-from elmo_serve.models.opening import InProcess, open_network
+from elmo_serve.models.in_process import InProcess, open_network
 from tests.support.embedding_runs import close, done, embed, layers_of, refused
 
 SEQUENCES = {"P1": "SEQWENCE", "P2": "PROTEIN", "P3": "", "P4": "ACDEFGHIKLMNPQRSTVWY" * 4}
