@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -127,10 +127,10 @@ class Server:
         self.task_thread.close()
         for model in self.models:
             model.close()
-        pools = (self.engine, self.helpers)
-        await asyncio.gather(*(pool.stop() for pool in pools))
+        work: list[Awaitable[None]] = [self.engine.stop(), self.helpers.stop()]
         if self.tracer_provider is not None:
-            telemetry.close(self.tracer_provider)
+            work.append(asyncio.to_thread(telemetry.close, self.tracer_provider))
+        await asyncio.gather(*work)
 
 
 def assemble(

@@ -75,6 +75,6 @@ def _provider() -> "TracerProvider":
 
 def close(provider: "TracerProvider") -> None:
     """Send the spans that wait, for `_CLOSE_SECONDS` at most."""
-    closing = threading.Thread(target=provider.shutdown, daemon=True)
+    closing = threading.Thread(target=provider.shutdown, name="elmo-traces", daemon=True)
     closing.start()
     closing.join(_CLOSE_SECONDS)

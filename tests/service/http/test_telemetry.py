@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -212,4 +213,5 @@ async def test_a_silent_collector_holds_up_no_request_and_no_stop(
         for _ in range(8):
             (await embed(serving)).raise_for_status()
 
-    assert not to.gate.is_set()
+    # The stop was over before the exporter gave up.
+    assert "elmo-traces" in {thread.name for thread in threading.enumerate()}
