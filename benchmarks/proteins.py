@@ -6,7 +6,7 @@ The lengths are made up: log-normal, seeded, with a median of 295 residues and a
 which give the mean of Swiss-Prot, about 360; and one of `--longest`, that of titin. The letters are
 the 20 amino acids, each as likely. Random weights have the size of SeqVec.
 
-The program runs `elmo embed --protein` on a file of them and prints the memory of that process
+The program runs `elmo embed --pooling mean` on a file of them and prints the memory of that process
 without files, the largest in the first and in the last quarter of its samples, one a second.
 """
 
@@ -48,7 +48,7 @@ def embed_file(checkpoint: Path, wanted: list[int]) -> None:
         write_fasta(source, wanted)
         program = Path(sys.executable).with_name("elmo")
         files = map(str, (program, "embed", source, output))
-        command = [*files, "--protein", "--model", str(checkpoint)]
+        command = [*files, "--pooling", "mean", "--model", str(checkpoint)]
         start = time.perf_counter()
         memory = []
         with subprocess.Popen(command) as process:

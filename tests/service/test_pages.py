@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,7 @@ def run(block: Block, server: Running, names: dict[str, object]) -> str:
 
 def shell(code: str, folder: Path | None = None, **variables: str) -> str:
     clean = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
     done = subprocess.run(
         ["bash", "-euc", code],
         cwd=folder,
@@ -135,7 +137,6 @@ def shell(code: str, folder: Path | None = None, **variables: str) -> str:
     [
         "api.md",
         *(pytest.param(each, marks=pytest.mark.long) for each in ("client.md", "files.md")),
-        pytest.param("proteins.md", marks=pytest.mark.long),
     ],
 )
 def test_blocks_run_in_their_order(document: str, searched: Running) -> None:

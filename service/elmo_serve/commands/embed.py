@@ -1,11 +1,16 @@
-"""The command `elmo embed`: its options."""
+"""The command `elmo embed`: its options, and the line that says what was written."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from elmo_model.errors import counted
+from elmo_model.text.tokenizers import raw_note
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     api_key_option,
@@ -17,10 +22,15 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.terminal import fail
-from elmo_serve.files.inputs import INPUTS, UNKNOWN
+from elmo_serve.commands.terminal import download_progress, fail, steps, tell
+from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS, PARTS
-from elmo_serve.output import NAMED
+from elmo_serve.files.text import Text
+from elmo_serve.output import NAMED, Pooling
+
+if TYPE_CHECKING:
+    from elmo_serve.files.options import EmbedOptions
+    from elmo_serve.files.run import Report
 
 
 @click.command()
@@ -32,6 +42,13 @@ from elmo_serve.output import NAMED
 @click.option("--sum", is_flag=True, help="The sum of all layers.")
 @click.option("--concat", is_flag=True, help="All layers of a token joined to one vector.")
 @click.option("--layer", type=click.IntRange(min=0), metavar="K", help="Layer K; 0: token layer.")
+@click.option(
+    "--pooling",
+    type=click.Choice(get_args(Pooling)),
+    default="none",
+    show_default=True,
+    help="npz, parquet, seqvec: one vector a sentence, the mean or the maximum over its tokens.",
+)
 @click.option("--normalize", is_flag=True, help="Scale every vector to length 1.")
 @click.option(
     "--word-vectors",
@@ -60,8 +77,8 @@ from elmo_serve.output import NAMED
     "--layout",
     "output_format",
     type=click.Choice(list(OUTPUTS)),
-    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet), of "
-    f"FASTA seqvec; of parts: {PARTS}.",
+    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp, of FASTA seqvec; "
+    f".npz; .parquet); of parts: {PARTS}.",
 )
 @click.option("--forget-sentences", is_flag=True, help="allennlp: no `sentence_to_index`.")
 @click.option("--use-sentence-keys", is_flag=True, help="allennlp: sentences as keys.")
@@ -80,31 +97,11 @@ from elmo_serve.output import NAMED
     type=click.IntRange(min=1),
     help="Sentences of a part, in a folder of parts. Default: 2000.",
 )
-@click.option("--protein", is_flag=True, help="FASTA: one vector, the mean over the residues.")
-@click.option(
-    "--upper/--no-upper",
-    default=None,
-    help="FASTA: letters in upper case. Default: in the layout seqvec.",
-)
-@click.option(
-    "--unknown",
-    type=click.Choice(UNKNOWN, case_sensitive=False),
-    default="keep",
-    show_default=True,
-    help="FASTA: what becomes of letters other than the 25 of amino acids.",
-)
-@click.option("--split-char", metavar="C", help="seqvec: splits a header. Default: |.")
-@click.option(
-    "--id",
-    type=click.IntRange(min=-1),
-    metavar="N",
-    help="seqvec: the field of a header that is the id, from 0; -1: all of it. Default: 1.",
-)
 def embed(**values: Any) -> None:
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
-    Give one of --all, --top, --average, --sum, --concat and --layer; the layouts of proteins have
-    one of their own. A command that was interrupted or killed continues where it was when it is
+    Give one of --all, --top, --average, --sum, --concat and --layer; the layout seqvec has the sum
+    without one. A command that was interrupted or killed continues where it was when it is
     started again. `-` is standard input or standard output. Where INPUT is a folder, OUTPUT is a
     folder of parts.
 
@@ -118,8 +115,7 @@ def embed(**values: Any) -> None:
       $ elmo embed proteins.fasta vectors.h5 --model seqvec
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
-    from elmo_serve.commands.embed_run import ONE_SELECTION, check, write_vectors
-    from elmo_serve.files.options import EmbedOptions
+    from elmo_serve.files.options import ONE_SELECTION, EmbedOptions
 
     selected = [name for name in NAMED if values.pop(name)]
     layer = values.pop("layer")
@@ -128,5 +124,68 @@ def embed(**values: Any) -> None:
     if values["server"]:
         values["model"] = model_of_server()
     options = EmbedOptions(layers=selected[0] if selected else layer, **values)
-    check(options, is_model_named=is_given("model"))
-    write_vectors(options)
+    options.check(is_model_named=is_given("model"))
+    options.form.require()
+    _say(options, _written(options))
+
+
+def _written(options: EmbedOptions) -> Report:
+    """Write OUTPUT; a published model is fetched."""
+    try:
+        return _to_folder(options) if options.to_folder else _to_file(options)
+    except BrokenPipeError:
+        # The reader of the pipe is gone. Python flushes standard output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail("standard output was closed", code=1)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or "interrupted; nothing is kept") from None
+
+
+def _to_file(options: EmbedOptions) -> Report:
+    from elmo_serve.files.options import is_stream
+    from elmo_serve.files.run import EmbedRun
+
+    form = options.reader(options.input)
+    with (
+        Text.open(options.input, form, options.keep_blank_lines) as text,
+        options.open(download_progress) as source,
+        text.split(options.split(source.info)) as sentences,
+        steps() as step,
+    ):
+        _tell_of_raw(text, options)
+        job = EmbedRun(sentences, options.form, source, step)
+        if options.output == "-":
+            return job.to_stream(sys.stdout.buffer)
+        output = Path(options.output)
+        if is_stream(options.output):
+            with output.open("wb") as stream:
+                return job.to_stream(stream)
+        return job.to_file(output, options.identity(source.info), force=options.force)
+
+
+def _to_folder(options: EmbedOptions) -> Report:
+    from elmo_serve.files.run import FolderRun
+
+    for name in options.corpus.files[:1]:
+        _tell_of_raw(options.corpus.text(name), options)
+    with steps() as step, options.open(download_progress) as source:
+        return FolderRun(options, source, step).run()
+
+
+def _tell_of_raw(text: Text, options: EmbedOptions) -> None:
+    """Tell of plain text that is not tokenised, unless a tokenizer is named."""
+    if text.form is INPUTS["plain"] and options.tokenizer is None:
+        tokens = (sentence.tokens for sentence in text.sentences())
+        if note := raw_note(tokens, "--tokenizer model splits them"):
+            tell(f"{text.name}: {note}")
+
+
+def _say(options: EmbedOptions, report: Report) -> None:
+    from elmo_serve.files.options import is_stream
+
+    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
+    click.echo(
+        f"Wrote {options.output}: {counted(report.sentences, 'sentence')}{again}, "
+        f"{counted(report.tokens, 'token')} in {report.seconds:.1f} s",
+        err=is_stream(options.output),
+    )

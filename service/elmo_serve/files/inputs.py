@@ -1,15 +1,17 @@
 """Formats of input files: lines to sentences, and the table of them."""
 
+import io
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import Final, Literal
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Final
 
 import orjson
 
-from elmo_model.errors import ElmoError, counted, shown
+from elmo_model.errors import ElmoError
 from elmo_model.text import conll, fasta
-from elmo_model.text.files import COMPRESSIONS
+from elmo_model.text.files import COMPRESSIONS, TextError, lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 
@@ -85,69 +87,16 @@ def column_of(column: int | None) -> InputFormat:
     return InputFormat(read, "sentence", (".conll",))
 
 
-RESIDUES: Final = frozenset("ACDEFGHIKLMNPQRSTVWYUOBZX")
-"""The letters of proteins: 20 amino acids, U and O, and B, Z, X for those in doubt. SeqVec and
-catELMo were trained on these."""
+def _fasta(lines: Iterable[str]) -> Iterator[Sentence]:
+    """Yield one sentence per record: a token is a letter of the sequence, in upper case.
 
-Unknown = Literal["keep", "x", "refuse"]
-UNKNOWN: Final[tuple[Unknown, ...]] = ("keep", "x", "refuse")
-"""What becomes of a letter outside `RESIDUES`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a record of FASTA becomes a sentence: values.
-
-    `upper` makes letters upper case, `letters_only` refuses all that is no letter of ASCII. With a
-    `split_char` the text of the record is field `field` of the header between these characters,
-    from 0, or the whole header for -1, as in the command `seqvec`; otherwise it is the header.
+    The text is the first word of the header, or the accession between its bars: `P12345` of
+    `sp|P12345|NAME`.
     """
-
-    upper: bool = False
-    letters_only: bool = False
-    unknown: Unknown = "keep"
-    split_char: str = ""
-    field: int = 1
-
-    @property
-    def form(self) -> InputFormat:
-        """FASTA read by these rules."""
-        return replace(INPUTS["fasta"], read=self.read)
-
-    def read(self, lines: Iterable[str]) -> Iterator[Sentence]:
-        """Yield a sentence for each record. Raises FileError for one that the rules refuse."""
-        for number, (header, sequence) in enumerate(fasta.read(lines), 1):
-            try:
-                found = Sentence(self._text(header), list(self._letters(sequence)))
-            except FileError as error:
-                raise FileError(f"record {number}, {shown(header)}, {error}") from error
-            yield found
-
-    def _text(self, header: str) -> str:
-        if not self.split_char:
-            return header
-        whole = header.replace(">", "").strip()
-        fields = whole.split(self.split_char)
-        if self.field >= len(fields):
-            found = f"{counted(len(fields), 'field')} between {self.split_char!r}"
-            raise FileError(f"has {found}, no --id {self.field}; --id -1 takes the whole header")
-        return whole if self.field < 0 else fields[self.field]
-
-    def _letters(self, sequence: str) -> str:
-        letters = sequence.upper() if self.upper else sequence
-        foreign = set(letters) - RESIDUES
-        if foreign and self.unknown == "x":
-            return letters.translate(dict.fromkeys(map(ord, foreign), "X"))
-        if self.unknown != "refuse":
-            foreign = {each for each in foreign if not (each.isascii() and each.isalpha())}
-        if foreign and (self.letters_only or self.unknown == "refuse"):
-            allowed = "".join(sorted(RESIDUES)) if self.unknown == "refuse" else "a to z, A to Z"
-            names = ", ".join(map(repr, sorted(foreign)))
-            hint = "--unknown x reads others as X"
-            if letters.endswith("*"):
-                hint = r"a stop codon is no residue, `sed 's/\*$//'` deletes it"
-            raise FileError(f"holds {names}, expected {allowed}; {hint}")
-        return letters
+    for header, sequence in fasta.read(lines):
+        first = (header.split(maxsplit=1) or [""])[0]
+        fields = first.split("|")
+        yield Sentence(fields[1] if len(fields) > 1 else first, list(sequence.upper()))
 
 
 def _split(lines: Iterable[str]) -> Iterator[Sentence]:
@@ -171,12 +120,15 @@ INPUTS = {
     "tab": InputFormat(_tab),
     "conllu": InputFormat(_conllu, "sentence", (".conllu",)),
     "conll": column_of(None),
-    "fasta": InputFormat(Rules().read, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
+    "fasta": InputFormat(_fasta, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
 }
 
 SPLIT = InputFormat(_split)
 """Text that a tokenizer has split, in the temporary file of a run."""
 
+
+STDIN: Final = "-"
+"""The name of standard input."""
 
 TABLES: Final = (".csv", ".tsv", ".jsonl")
 """Endings of tables, whose lines are read as sentences: commands say so."""
@@ -195,3 +147,19 @@ def input_format(path: str) -> str:
 def format_of(path: str) -> InputFormat:
     """Return the format of a file by its ending."""
     return INPUTS[input_format(path)]
+
+
+def begins_as_fasta(name: str) -> bool:
+    """Tell whether a file or standard input begins with the `>` of a header; nothing is consumed.
+
+    False for a terminal and for other pipes and devices, which cannot be read twice.
+    """
+    if name == STDIN:
+        stdin = sys.stdin.buffer
+        if not isinstance(stdin, io.BufferedReader) or stdin.isatty():
+            return False
+        return stdin.peek(1).startswith(b">")
+    try:
+        return Path(name).is_file() and next(lines_of(Path(name)), "").startswith(">")
+    except TextError:  # the run says so
+        return False

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,25 +17,40 @@ from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors import WordVectors
 from elmo_serve.files.connected import connected
-from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, Unknown, column_of, input_format
+from elmo_serve.files.inputs import (
+    INPUTS,
+    STDIN,
+    InputFormat,
+    begins_as_fasta,
+    column_of,
+    input_format,
+)
 from elmo_serve.files.outputs import OUTPUTS, PARTS, allennlp, output_format
-from elmo_serve.files.outputs.output_format import Layout, OutputFormat
-from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
+from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.text import Corpus
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
 from elmo_serve.models.download import Progress, unseen
-from elmo_serve.output import Output, Pooling, select, with_word_vectors
+from elmo_serve.output import NAMED, Output, Pooling, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
     from elmo_serve.models.in_process import InProcess
+
+Fault = tuple[bool, str]
+"""Whether options do not fit, and the message for it."""
 
 BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
 PART_SENTENCES: Final = 2_000
 """Sentences of a part of a folder. A killed run loses the part that was being written."""
 
-PROTEINS: Final = "name a --model of proteins, such as seqvec"
+ONE_SELECTION: Final = (
+    f"one of {', '.join(f'--{name}' for name in NAMED)} and --layer is needed, and only one"
+)
+
+_PROTEINS: Final = "name a --model of proteins, such as seqvec"
+_ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
+_POOLED: Final = ", ".join(name for name, form in OUTPUTS.items() if form.holds_pooled)
 
 # Seconds that a request is repeated while a server that responded before is busy or restarts.
 _PATIENCE_SECONDS = 600.0
@@ -45,14 +60,13 @@ _PATIENCE_SECONDS = 600.0
 class EmbedOptions:
     """The options of one run, named as on the command line: values.
 
-    `layers` is a selection, or None for that of a layout. `model` is a name or a path, and with a
-    `server` the name of one of its models, or None for its first. `word_vectors` is a file of
-    `elmo word-vectors`; with a server any text means its own. `input_format` and
+    `layers` is a selection, or None for that of the layout seqvec. `model` is a name or a path, and
+    with a `server` the name of one of its models, or None for its first. `word_vectors` is a file
+    of `elmo word-vectors`; with a server any text means its own. `input_format` and
     `output_format` None leave the choice to the names of the files. `tokenizer` None keeps the
     tokens of the input format, `model` is the tokenizer of the model. With `carry_state` batches of
-    `batch_size` sentences carry their LSTM state on. With `protein` a record has one vector, the
-    mean over its residues. `part_sentences` None is the usual number in a folder, and no parts for
-    a file.
+    `batch_size` sentences carry their LSTM state on. `part_sentences` None is the usual number in a
+    folder, and no folder of parts for a file.
     """
 
     layers: str | int | None
@@ -65,6 +79,7 @@ class EmbedOptions:
     device: str = "auto"
     precision: str = "float32"
     word_vectors: str | None = None
+    pooling: Pooling = "none"
     normalize: bool = False
     input_format: str | None = None
     column: int | None = None
@@ -75,11 +90,6 @@ class EmbedOptions:
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     part_sentences: int | None = None
-    protein: bool = False
-    upper: bool | None = None
-    unknown: Unknown = "keep"
-    split_char: str | None = None
-    id: int | None = None
     force: bool = False
 
     @cached_property
@@ -89,55 +99,35 @@ class EmbedOptions:
 
     def reader(self, name: str) -> InputFormat:
         """Return the format of an input file of this name."""
-        form = INPUTS["fasta" if self.is_fasta else self.input_format or input_format(name)]
-        if form is INPUTS["conll"]:
-            return column_of(self.column)
-        return form if self.rules is None else self.rules.form
+        form = INPUTS[self.input_format or input_format(name)]
+        return column_of(self.column) if form is INPUTS["conll"] else form
 
     @property
     def read_as(self) -> str:
         """The name of the format of INPUT; that of a folder may be `by name`."""
-        if self.is_fasta:
-            return "fasta"
         return self.input_format or ("by name" if self.to_folder else input_format(self.input))
-
-    @property
-    def is_fasta(self) -> bool:
-        """Whether INPUT is FASTA, by --input-format, by a layout of proteins or by its name."""
-        if self.input_format is not None or self.output_format in LAYOUTS:
-            return self.input_format in {None, "fasta"}
-        return input_format(self.input) == "fasta"
 
     @property
     def holds_fasta(self) -> bool:
         """Whether INPUT is FASTA, or a file of it has a name of FASTA that decides."""
-        return self.is_fasta or (
-            self.input_format is None and "fasta" in map(input_format, self.corpus.files)
-        )
+        if self.input_format is not None:
+            return self.input_format == "fasta"
+        return "fasta" in {input_format(self.input), *map(input_format, self.corpus.files)}
 
     @property
     def to_folder(self) -> bool:
         """Whether OUTPUT is a folder of parts."""
-        has_parts = self.part_sentences is not None
-        return has_parts or (Path(self.input).is_dir() and self.layout is None)
-
-    @property
-    def layout(self) -> str | None:
-        """The layout of proteins of OUTPUT: that of seqvec for FASTA without a --format."""
-        name = self.output_format
-        if not self.is_fasta:
-            return None
-        if name in {None, "seqvec"}:
-            by_ending = None if self.part_sentences is not None else seqvec_layout(self.output)
-            return by_ending or name
-        return name if name in LAYOUTS else None
+        return self.part_sentences is not None or Path(self.input).is_dir()
 
     @property
     def format(self) -> str | None:
         """The name of the format of OUTPUT, or of its parts; None where nothing says it."""
+        if self.output_format is not None:
+            return self.output_format
         if self.to_folder:
-            return self.output_format or PARTS
-        return self.layout or self.output_format or output_format(self.output)
+            return PARTS
+        by_ending = output_format(self.output)
+        return "seqvec" if by_ending == "allennlp" and self.read_as == "fasta" else by_ending
 
     @property
     def form(self) -> OutputFormat:
@@ -149,19 +139,98 @@ class EmbedOptions:
             forget_sentences=self.forget_sentences, use_sentence_keys=self.use_sentence_keys
         )
 
-    @cached_property
-    def rules(self) -> Rules | None:
-        """How a record of FASTA becomes a sentence; None for other input."""
-        if not self.is_fasta:
-            return None
-        layout = self.form.layout or Layout()
-        named: dict[str, Any] = {
-            "upper": self.upper,
-            "split_char": self.split_char,
-            "field": self.id,
-        }
-        given = {name: value for name, value in named.items() if value is not None}
-        return replace(layout.rules, unknown=self.unknown, **given)
+    def check(self, *, is_model_named: bool = True) -> None:
+        """Raise OptionError for options that do not go together.
+
+        `is_model_named` tells that the user has chosen the model for this run.
+        """
+        faults = self._folder_faults() if self.to_folder else self._file_faults()
+        for is_wrong, message in [*self._faults(is_model_named), *faults, *self._without_effect()]:
+            if is_wrong:
+                raise OptionError(message)
+
+    def _faults(self, is_model_named: bool) -> list[Fault]:
+        is_plain = self.read_as == "plain" and not self.input_format
+        is_known = is_model_named or bool(self.server) or _may_read_proteins(self.model)
+        return [
+            (
+                is_plain and begins_as_fasta(self.input),
+                f"{self.input} begins with '>': name --input-format fasta, or plain for text",
+            ),
+            (self.holds_fasta and not is_known, self._no_proteins(self.model)),
+            (self.layers is None and self.format != "seqvec", ONE_SELECTION),
+            (
+                bool(self.server) and self.word_vectors not in (None, "append"),
+                "--word-vectors is `append` with --server: the server has the file",
+            ),
+        ]
+
+    def _file_faults(self) -> list[Fault]:
+        source, output, name = Path(self.input), Path(self.output), self.format
+        cannot_stream = is_stream(self.output) and name is not None and not OUTPUTS[name].is_stream
+        is_same = source.is_file() and output.exists() and source.samefile(output)
+        return [
+            (name is None, f"{output} ends in none of {', '.join(_ENDINGS)}: name its --format"),
+            (cannot_stream, f"{name} cannot be written to {self.output}, which is no file"),
+            (is_same, f"{output} is INPUT: the vectors would take the place of the text"),
+        ]
+
+    def _folder_faults(self) -> list[Fault]:
+        output = Path(self.output)
+        is_there = output.exists()
+        by_ending = output_format(self.output)
+        is_inside = output.resolve().is_relative_to(Path(self.input).resolve())
+        return [
+            (
+                self.input == STDIN,
+                "the INPUT of parts is a file or a folder, not standard input",
+            ),
+            (
+                self.output == "-" or (is_there and not output.is_dir()),
+                f"the OUTPUT of parts is a folder, and {output} is none",
+            ),
+            (
+                by_ending not in (None, self.format) and not is_there,
+                f"{output} ends like a file, and the OUTPUT of parts is a folder",
+            ),
+            (is_inside, f"OUTPUT lies in INPUT, {self.input}: its parts would be read as text"),
+        ]
+
+    def _without_effect(self) -> list[Fault]:
+        """Return a fault for each option that would have no effect beside the others."""
+        read_as, form = self.read_as, self.format
+        pools = form is not None and OUTPUTS[form].holds_pooled
+        table = [
+            (self.server, ("device", "precision"), "has no effect with --server"),
+            (self.server, ("carry_state",), "needs the model here: a server keeps no state"),
+            (not self.carry_state, ("batch_size",), "has no effect without --carry-state"),
+            (self.to_folder, ("carry_state",), "goes with one file, not with parts in any order"),
+            (self.carry_state, ("pooling",), "does not go with --carry-state"),
+            (not pools, ("pooling",), f"goes with {_POOLED}, not {form}"),
+            (
+                form != "allennlp",
+                ("forget_sentences", "use_sentence_keys"),
+                f"belongs to allennlp, not {form}",
+            ),
+            (read_as not in ("conll", "by name"), ("column",), f"goes with conll, not {read_as}"),
+            (
+                read_as not in ("plain", "by name"),
+                ("tokenizer",),
+                f"splits plain text, not {read_as}",
+            ),
+        ]
+        usual = {each.name: each.default for each in fields(self)}
+        return [
+            (
+                bool(is_refused) and getattr(self, name) != usual[name],
+                f"--{name.replace('_', '-')} {why}",
+            )
+            for is_refused, names, why in table
+            for name in names
+        ]
+
+    def _no_proteins(self, model: str | None) -> str:
+        return f"{self.input} holds FASTA, and {model} reads text: {_PROTEINS}"
 
     def identity(self, model: ModelInfo) -> dict[str, Any]:
         """Return what a run has in common with the one that it continues, besides its text."""
@@ -177,8 +246,7 @@ class EmbedOptions:
             "format": self.format,
             **{name: getattr(self, name) for name in flags},
             "word vectors": words.revision if words is not None else None,
-            "records": None if self.rules is None else asdict(self.rules),
-            "one vector a protein": self.protein,
+            "pooling": self.pooling,
             "part sentences": self.part_size,
         }
 
@@ -194,9 +262,7 @@ class EmbedOptions:
 
     @property
     def _selection(self) -> str | int:
-        if self.layers is not None:
-            return self.layers
-        return "sum" if self.protein or self.form.layout is None else self.form.layout.layers
+        return "sum" if self.layers is None else self.layers  # that of SeqVec's own program
 
     def selected(self, model: ModelInfo) -> Output:
         """Return the selection of vectors.
@@ -204,8 +270,9 @@ class EmbedOptions:
         Raises SelectionError for a layer that the model lacks, for word vectors that the server
         lacks, and for word vectors appended to several layers.
         """
-        pooling: Pooling = "mean" if self.protein else "none"
-        output = select(self._selection, model.layers, pooling=pooling, normalize=self.normalize)
+        output = select(
+            self._selection, model.layers, pooling=self.pooling, normalize=self.normalize
+        )
         if self.word_vectors is None:
             return output
         words = model.word_vectors
@@ -235,10 +302,8 @@ class EmbedOptions:
             self.server, self.api_key, self.model, patience_seconds=_PATIENCE_SECONDS
         ) as client:
             info = served_model(client)
-            if self.is_fasta and self.model is None and not may_read_proteins(info.name):
-                raise OptionError(
-                    f"{self.input} holds FASTA, and {info.name} reads text: {PROTEINS}"
-                )
+            if self.holds_fasta and self.model is None and not _may_read_proteins(info.name):
+                raise OptionError(self._no_proteins(info.name))
             yield Remote(client, self._selection, self.selected(info))
 
     def _network(self, progress: Progress) -> InProcess:
@@ -258,7 +323,15 @@ class EmbedOptions:
         return network
 
 
-def may_read_proteins(model: str | None) -> bool:
+def is_stream(output: str) -> bool:
+    """Tell whether OUTPUT is a pipe, a device or an open file, beside which no part can be kept."""
+    path = Path(output)
+    is_descriptor = path.is_relative_to("/dev") and path.is_symlink()  # /dev/stdout, /dev/fd/3
+    is_other = path.exists() and not path.is_file() and not path.is_dir()
+    return output == "-" or is_descriptor or is_other
+
+
+def _may_read_proteins(model: str | None) -> bool:
     """Tell whether a model is not known by name as one of text: a path may be one of proteins."""
     if model is None or canonical(model) in BUILT_IN:
         return False

@@ -19,7 +19,6 @@ from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs.output_format import Check, Facts, OutputFormat, Target
-from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import PART_SECONDS, FileParts, folder_of_parts, parts_of_file
 from elmo_serve.files.text import Part, Survey, Text
 from elmo_serve.files.vectors import Source
@@ -49,7 +48,7 @@ class EmbedRun:
     those.
     """
 
-    text: Text | Records
+    text: Text
     form: OutputFormat
     source: Source
     step: OnStep = ignore

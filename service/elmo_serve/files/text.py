@@ -4,11 +4,11 @@ import hashlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 
 from elmo_model.errors import ElmoError, shown
@@ -17,6 +17,7 @@ from elmo_model.text.tokenizers import Tokenize
 from elmo_serve.files.inputs import (
     INPUTS,
     SPLIT,
+    STDIN,
     FileError,
     InputFormat,
     Sentence,
@@ -24,8 +25,6 @@ from elmo_serve.files.inputs import (
     split_line,
 )
 from elmo_serve.files.outputs.output_format import Check
-
-STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,16 @@ class Text:
 
         Raises FileError for blank lines, and for sentences that `check` refuses.
         """
-        return surveyed([self], check)
+        sentences = tokens = 0
+        for number, sentence in self.numbered():
+            try:
+                check(sentence)
+            except FileError as error:
+                place = f"{self.name}: {self.form.unit} {number}, {shown(sentence.text)},"
+                raise FileError(f"{place} {error}") from error
+            sentences += 1
+            tokens += len(sentence.tokens)
+        return Survey(sentences, tokens)
 
     def parts(self, most: int) -> Iterator[Part]:
         """Yield parts of `most` sentences at most, in order; their file has the name of this text.
@@ -191,27 +199,6 @@ class Text:
             raise FileError(f"{self.name} changed while it was read; start again")
 
 
-def surveyed(texts: Iterable[Text], check: Check, skipped: Container[int] = frozenset()) -> Survey:
-    """Read texts, one after the other, without the sentences of the numbers `skipped`, from 0.
-
-    Raises FileError as `Text.survey` does.
-    """
-    sentences = tokens = 0
-    numbers = count()
-    for text in texts:
-        for number, sentence in text.numbered():
-            if next(numbers) in skipped:
-                continue
-            try:
-                check(sentence)
-            except FileError as error:
-                place = f"{text.name}: {text.form.unit} {number}, {shown(sentence.text)},"
-                raise FileError(f"{place} {error}") from error
-            sentences += 1
-            tokens += len(sentence.tokens)
-    return Survey(sentences, tokens)
-
-
 @dataclass(frozen=True)
 class Corpus:
     """Files below a folder, or one file; `form` returns the format of a file of a name.
@@ -260,15 +247,10 @@ class Corpus:
 
     def digest(self) -> str:
         """Return the SHA-256 of the names and the bytes of all files."""
-        return digest_of(replace(self.text(file), name=file) for file in self.files)
-
-
-def digest_of(texts: Iterable[Text]) -> str:
-    """Return the SHA-256 of the names and the bytes of texts."""
-    whole = hashlib.sha256()
-    for text in texts:
-        whole.update(f"{text.digest()} {text.name}\n".encode())
-    return whole.hexdigest()
+        whole = hashlib.sha256()
+        for file in self.files:
+            whole.update(f"{self.text(file).digest()} {file}\n".encode())
+        return whole.hexdigest()
 
 
 class _Lines:

@@ -59,6 +59,10 @@ EMBED = [
     ("a.txt v.h5 --top --batch-size 3", 2, "--carry-state"),
     ("a.txt v.h5 --top --format elmoformanylangs --forget-sentences", 2, "allennlp"),
     ("a.txt v.h5 --all --format elmoformanylangs-text", 2, "--all"),
+    ("a.txt v.h5 --top --pooling mean", 2, "seqvec"),
+    ("a.txt v.txt --top --pooling mean --format elmoformanylangs-text", 2, "npz"),
+    ("a.txt v.npz --top --pooling mean --carry-state", 2, "--carry-state"),
+    ("a.txt v.npz --top --pooling median", 2, "--pooling"),
     # input
     ("missing v.h5 --top", 2, "missing"),
     ("blank.txt v.h5 --top", 1, "2 of 3"),
@@ -74,17 +78,9 @@ EMBED = [
     ("in taken --top", 2, "folder"),
     ("- out --top --part-sentences 5", 2, "standard input"),
     # FASTA
-    ("a.txt v.h5 --top --protein", 2, "--protein"),
-    ("a.txt v.h5 --top --id 0", 2, "--id"),
-    ("a.txt v.h5 --top --layout biotrainer --input-format plain", 2, "layout"),
-    ("a.fasta v.csv", 2, ".h5"),
-    ("a.fasta v.h5 --layout biotrainer --id 0", 2, "seqvec"),
-    ("a.fasta v.h5 --layout biotrainer --all", 2, "--all"),
-    ("a.fasta v.h5 --layout seqvec --part-sentences 2", 2, "--part-sentences"),
-    ("a.fasta v --layout bio_embeddings --top", 2, "layers"),
+    ("a.fasta v.csv --top", 2, ".h5"),
+    ("a.fasta v.npz", 2, "only one"),
     ("a.fasta v.h5 --tokenizer characters", 2, "fasta"),
-    ("a.fasta v.h5 --unknown no", 2, "--unknown"),
-    ("fasta out --top --id 0", 2, "--id"),
     ("fasta out", 2, "only one"),
 ]
 

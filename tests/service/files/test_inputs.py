@@ -59,6 +59,19 @@ def test_the_words_of_conllu_are_the_tokens(tmp_path: Path, elmo: ElmoNetwork) -
     assert "line 1 is '1 no tab'" in line
 
 
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        (">sp|P12|X a name", "P12"),
+        (">P1 kinase|two", "P1"),
+        (">a|b", "b"),
+        (">", ""),
+    ],
+)
+def test_a_record_of_fasta_is_a_sentence_of_letters_under_its_id(header: str, text: str) -> None:
+    assert read("fasta", [f"{header}\n", "Ac*-\n", " b\n"]) == [Sentence(text, list("AC*-B"))]
+
+
 def test_two_columns_of_conllu_are_enough() -> None:
     assert read("conllu", ["1\ta b\n", "2\tc\n", "\n"]) == [Sentence("a b c", ["a b", "c"])]
 
@@ -115,6 +128,7 @@ def test_text_and_the_tokens_of_a_tokenizer_come_back() -> None:
         ("a.conllu", "conllu"),
         ("b/a.dev.conllu.gz", "conllu"),
         ("a.conllu.txt", "plain"),
+        ("b/a.fa.gz", "fasta"),
         ("a.txt.xz", "plain"),
         ("a", "plain"),
         ("-", "plain"),

@@ -25,11 +25,7 @@ OTHERS: Final[dict[str, Any]] = {
     "forget_sentences": True,
     "use_sentence_keys": True,
     "part_sentences": 5,
-    "protein": True,
-    "upper": True,
-    "unknown": "x",
-    "split_char": "|",
-    "id": 2,
+    "pooling": "mean",
 }
 MAY_DIFFER: Final = {
     # The revision and the precision of the model stand for these.

@@ -146,6 +146,21 @@ def test_sentences_of_several_lines_stay_whole(tmp_path: Path, most: int) -> Non
     assert texts == ["One two", "Three", "Four", "Five"]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+@pytest.mark.parametrize("name", ["in.fasta", "in.fasta.gz"])
+def test_parts_of_fasta_begin_at_their_headers(tmp_path: Path, name: str, most: int) -> None:
+    """The reader sees the header of the next record before it yields one."""
+    data = b"\n>a b\nAC\nD\n\n>b\n>c\r\nEF\n>d\nG\nH"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    corpus = Corpus(tmp_path / name)
+
+    found = [list(corpus.part(part).sentences()) for part in corpus.parts(most)]
+
+    whole = list(corpus.text(name).sentences())
+    assert [each.tokens for each in whole] == [list("ACD"), [], list("EF"), list("GH")]
+    assert found == [whole[at : at + most] for at in range(0, len(whole), most)]
+
+
 def test_a_corpus_may_be_one_file(folder: Path) -> None:
     (part,) = Corpus(folder / "a.txt").parts(100)
 

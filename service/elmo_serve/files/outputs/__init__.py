@@ -8,7 +8,6 @@ from typing import Final
 
 from elmo_serve.files.outputs import allennlp, elmoformanylangs, npz, parquet
 from elmo_serve.files.outputs.output_format import OutputFormat
-from elmo_serve.files.outputs.proteins import LAYOUTS
 
 OUTPUTS: dict[str, OutputFormat] = {
     "allennlp": allennlp.NUMBERED,
@@ -16,7 +15,7 @@ OUTPUTS: dict[str, OutputFormat] = {
     "elmoformanylangs-text": elmoformanylangs.TEXT,
     "npz": npz.FORMAT,
     "parquet": parquet.FORMAT,
-    **LAYOUTS,
+    "seqvec": allennlp.SEQVEC,
 }
 
 PARTS: Final = "parquet"

@@ -2,13 +2,15 @@
 
 One float32 dataset per sentence, named by its number from "0" on. `sentence_to_index` is one JSON
 string that maps the text of a sentence to its number, to the last one if the text repeats. With
-sentences as keys there are only the datasets, named by the sentences.
+sentences as keys there are only the datasets, named by the sentences. This is also the file of
+SeqVec's program (Rostlab/SeqVec 0.4.1), whose keys are the ids of FASTA.
 """
 
 # ruff: noqa: PLC0415 - h5py and the client are imported when a file is written
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections.abc import Callable
@@ -104,3 +106,4 @@ def _check_keys(_output: Output) -> Check:
 NUMBERED = OutputFormat(_write_numbered, ".hdf5", (".hdf5", ".h5"))
 NUMBERS_ALONE = OutputFormat(functools.partial(_write_numbered, has_index=False), ".hdf5")
 BY_SENTENCE = OutputFormat(_write_by_sentence, ".hdf5", check=_check_keys)
+SEQVEC = dataclasses.replace(BY_SENTENCE, holds_pooled=True)

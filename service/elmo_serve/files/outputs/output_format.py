@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from elmo_model.errors import OptionError
-from elmo_serve.files.inputs import FileError, Rules, Sentence
+from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.output import Output
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ Items: TypeAlias = "Iterable[tuple[Sentence, NDArray[Any]]]"
 Check = Callable[[Sentence], None]
 Target = Path | BinaryIO
 """The path of a file to create; or an open stream, for formats with `is_stream`."""
-
-
-Repeats = Literal["", "id", "sequence"]
-"""What is found once in a file of proteins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +34,13 @@ class Facts:
     first: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a format of proteins has the records of FASTA read.
-
-    `layers` is the selection of layers that it means; `rules` read a record, whose text is its id
-    where they split the header. `repeats` names what is found once in a file: `id`, where the last
-    record of an id counts, or `sequence`.
-    """
-
-    layers: str = "sum"
-    rules: Rules = field(default_factory=Rules)
-    repeats: Repeats = ""
-
-
 def accept_all(_output: Output) -> Check:
     """Accept every selection and every sentence."""
     return lambda _sentence: None
 
 
 def refuse_stacks(output: Output) -> Check:
-    """Accept one vector a token, or one a sentence."""
+    """Accept one vector a token."""
     if output.stacked:
         raise OptionError(
             "the format holds one vector per token: in place of --all, name --top, --average or "
@@ -78,7 +60,7 @@ class OutputFormat:
     function that is called with each sentence. Both raise an ElmoError for what the format cannot
     hold: the latter says what is wrong, the caller which sentence it is.
     `require` raises FileError if an optional dependency is missing. `is_stream` tells whether the
-    format can be written to a pipe. `layout` is that of a format of proteins, whose input is FASTA.
+    format can be written to a pipe, `holds_pooled` whether it may hold one vector a sentence.
     """
 
     write: Callable[[Target, Items, Facts], None]
@@ -87,7 +69,7 @@ class OutputFormat:
     check: Callable[[Output], Check] = accept_all
     require: Callable[[], None] = lambda: None
     is_stream: bool = False
-    layout: Layout | None = None
+    holds_pooled: bool = False
 
 
 def path_of(target: Target) -> Path:

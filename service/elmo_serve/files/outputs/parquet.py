@@ -113,4 +113,5 @@ FORMAT = OutputFormat(
     (".parquet",),
     require=_require,
     is_stream=True,
+    holds_pooled=True,
 )

@@ -43,4 +43,4 @@ def test_no_ending_means_two_formats_and_the_parts_of_each_have_one() -> None:
     endings = [ending for form in OUTPUTS.values() for ending in form.endings]
 
     assert len(endings) == len(set(endings))
-    assert all(form.ending for form in OUTPUTS.values() if form.layout is None)
+    assert all(form.ending for form in OUTPUTS.values())
