@@ -53,7 +53,7 @@ def test_seventeen_pages_stand_in_four_groups_and_in_one_order() -> None:
 
 def test_documents_stay_short() -> None:
     assert words(ROOT / "README.md") <= 800
-    assert words(ROOT / "CHANGELOG.md") <= 600
+    assert words(ROOT / "CHANGELOG.md") <= 800
     assert words(*PAGES, DOCS / "llms.txt") <= 28_000
 
 

@@ -12,7 +12,6 @@ import click
 from elmo_model.errors import ElmoError
 from elmo_serve.commands.convert import convert
 from elmo_serve.commands.embed import embed
-from elmo_serve.commands.evaluate import evaluate
 from elmo_serve.commands.fit import fit
 from elmo_serve.commands.index import index
 from elmo_serve.commands.info import info
@@ -33,7 +32,7 @@ SECTIONS: Final = {
     "Vectors": (embed, look, tokenize, word_vectors),
     "Server": (serve, index),
     "Models": (models, download, info, convert),
-    "Tasks": (fit, tasks, evaluate),
+    "Tasks": (fit, tasks),
     "Training": (train, perplexity, score),
 }
 """The commands as the help lists them."""
@@ -86,7 +85,7 @@ class Commands(click.Group):
 @click.version_option(None, "-V", "--version", package_name="elmo-serve", prog_name="elmo")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Serve, embed, train, evaluate and convert ELMo models."""
+    """Serve, embed, train and convert ELMo models."""
     # Process 1 of a container has no default action for SIGTERM. One that comes before the command
     # has handlers of its own would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -12,7 +12,6 @@ from rich.console import Console
 from torch import Tensor
 
 from elmo_model.files.atomic import write_bytes
-from elmo_model.inference.stability import BAR
 from elmo_model.progress import LINE_SECONDS
 from elmo_model.steps import OnStep, ignore
 from elmo_model.training.perplexity import Perplexity
@@ -88,23 +87,16 @@ class RunLog:
         self._restart(*self._now)
         self._append(line)
 
-    def measured(self, step: int, found: Perplexity, moved: float) -> None:
-        """Append and show a perplexity and the `moved` of stability."""
+    def measured(self, step: int, found: Perplexity) -> None:
+        """Append and show a perplexity."""
         self._print(step, f"held-out perplexity {found.both:.2f}")
         figures = {
             "heldout_perplexity": found.both,
             "heldout_perplexity_forward": found.forward,
             "heldout_perplexity_backward": found.backward,
         }
-        if moved > BAR:
-            self._print(
-                step,
-                f"Warning: the network amplifies rounding: rounding its weights once moves a value "
-                f"by {moved:.1e}, expected at most {BAR:.0e}; a run in a "
-                "new folder with a larger --recurrent-noise calms it",
-            )
         tokens = step * self._plan.recipe.tokens_per_step
-        self._append({"step": step, "tokens": tokens, **figures, "rounding": moved})
+        self._append({"step": step, "tokens": tokens, **figures})
 
     def _append(self, line: Mapping[str, Any]) -> None:
         """Append a line; it is in the file when this returns."""

@@ -36,7 +36,7 @@ class Recipe:
       their own; the main one starts after them.
     - `recurrent_noise` is the standard deviation of the noise that is added to the output of every
       LSTM where the next step reads it; 0 for none. Without it Muon trains networks that amplify
-      rounding from token to token (`elmo evaluate --stability`).
+      rounding from token to token (`benchmarks/evaluation/stability.py`).
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
       state from sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero

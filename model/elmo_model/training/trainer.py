@@ -11,7 +11,6 @@ from rich.console import Console
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from elmo_model.inference.stability import largest_change
 from elmo_model.models.opening import find_softmax
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
@@ -230,8 +229,7 @@ class Trainer:
         if not self._processes.first:
             return
         model = self._average.model
-        figures = per_token(model, self._vocabulary, heldout), largest_change(model.elmo)
-        log.measured(self._step, *figures)
+        log.measured(self._step, per_token(model, self._vocabulary, heldout))
 
     def _save(self, batch: Batch) -> None:
         """Write a snapshot with the rows of all processes, in the order of their ranks."""

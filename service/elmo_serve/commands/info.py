@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from elmo_serve.commands.options import json_option, model_argument, resolve_model
 from elmo_serve.commands.terminal import print_table
 
-if TYPE_CHECKING:
-    from elmo_model.network.elmo import ElmoNetwork
-
 
 @click.command()
 @model_argument
-@click.option("--check", is_flag=True, help="Compute how far one rounding moves a vector.")
 @json_option()
-def info(model: str, check: bool, as_json: bool) -> None:
+def info(model: str, as_json: bool) -> None:
     """Print name, format, revision and sizes of a model.
 
     MODEL is the path of a checkpoint, the folder of a training run, a built-in name or a published
@@ -26,7 +21,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      $ elmo info english --check
+      $ elmo info english
       $ elmo info models/weights.hdf5 --json
     """
     from elmo_model.models.opening import open_model
@@ -42,24 +37,12 @@ def info(model: str, check: bool, as_json: bool) -> None:
         "dimension": config.dimension,
         "parameters": config.parameter_count,
     }
-    if check:
-        facts["rounding"] = _rounding(elmo)
     configuration = config.to_dict()
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
         return
     rows = {**facts, **flat(configuration)}
     print_table([[key, _as_text(value)] for key, value in rows.items()])
-
-
-def _rounding(elmo: ElmoNetwork) -> str:
-    """Return the largest change of a value when the weights are rounded once, and its text."""
-    from elmo_model.inference.stability import BAR, stability
-
-    worst = max(stability(elmo, texts=2), key=lambda found: max(found.layers))
-    moved = max(worst.layers)
-    verdict = "stable" if moved <= BAR else f"amplified, over {BAR:.0e}: elmo evaluate --stability"
-    return f"moves a value by up to {moved:.1e} ({worst.name}); {verdict}"
 
 
 def _as_text(value: object) -> str:

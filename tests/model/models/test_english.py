@@ -1,16 +1,12 @@
-"""The built-in English model: senses in its top layer, and documents that agree with it."""
+"""The built-in English model, its softmax, and the card that describes both."""
 
-import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.tasks.evaluate import senses, table
-from elmo_model.tasks.features import encode_by
 
 ROOT = Path(__file__).parents[3]
 CARD = ROOT / "model/elmo_model/models/english.md"
@@ -20,15 +16,6 @@ WEIGHTS = ROOT / "model/elmo_model/models/english.safetensors"
 @pytest.fixture(scope="module")
 def english() -> ElmoNetwork:
     return open_model("english")
-
-
-def test_the_documented_sense_scores_are_those_of_this_model(english: ElmoNetwork) -> None:
-    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    block = re.findall(
-        r"^\$ elmo evaluate english --senses\n(.*?)```", text, re.DOTALL | re.MULTILINE
-    )
-
-    assert block == [table(senses(encode_by(Encoder.of(english)))) + "\n"]
 
 
 def test_the_card_names_this_network(english: ElmoNetwork) -> None:

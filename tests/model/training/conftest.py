@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.inference import stability
 from elmo_model.training.command import TrainOptions, train
 from tests.support.training_runs import options
 
@@ -32,13 +31,11 @@ def quick() -> Iterator[None]:
 
 @contextmanager
 def _quick() -> Iterator[None]:
-    """Train on one thread; measure the stability on short texts, which takes less than a run."""
+    """Train on one thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stability, "TOKENS", 9)
-            yield
+        yield
     finally:
         torch.set_num_threads(before)
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from elmo_model.checkpoints import FORMATS, native
-from elmo_model.inference import stability
 from elmo_model.models.opening import BUILT_IN, open_model
 from tests.support.command_line import elmo
 
@@ -77,15 +73,3 @@ def test_the_documentation_shows_the_output() -> None:
     start = text.index("$ elmo info random-small") + 1
 
     assert text[start : start + 7] == printed[:7]
-
-
-def test_the_check_tells_how_far_rounding_moves_a_value(
-    published: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stability, "TOKENS", 9)
-    printed = elmo("info", published, "--check", "--json")
-    assert printed.exit_code == 0, printed.output
-    found = json.loads(printed.stdout)["rounding"]
-    assert re.fullmatch(
-        r"moves a value by up to \d\.\de[-+]\d\d \(.*\); (stable|amplified).*", found
-    )

@@ -27,7 +27,6 @@ READS: dict[str, list[Arguments]] = {
         lambda file, out: [__file__, out / "v.npz", "--top", "--model", file],
         lambda file, out: [__file__, file / "deeper.npz", "--top", "--model", SMALL],
     ],
-    "evaluate": [lambda file, _: [file, "--senses"]],
     "fit": [
         lambda file, out: ["t", *_WHAT, "--train", file, "--out", out, "--model", SMALL],
         lambda file, out: ["t", *_WHAT, "--train", __file__, "--out", out, "--model", file],

@@ -42,7 +42,6 @@ def test_every_command_takes_published_names(places: dict[str, str], tmp_path: P
     results = [
         elmo("info", "small", **places),
         elmo("convert", "Small", tmp_path / "out.safetensors", **places),
-        elmo("evaluate", "Small", "--senses", "--device", "cpu", **places),
     ]
 
     assert [result.exit_code for result in results] == [0, 0, 0], results[2].output
@@ -64,7 +63,6 @@ def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variabl
 
     expected = {
         "embed",
-        "evaluate",
         "fit",
         "index",
         "info",

@@ -155,7 +155,6 @@ OTHERS = [
     ("download English", 2, "English"),
     ("download 5.5B", 1, "5.5b/"),
     ("download small --mirror=x", 2, "--mirror"),
-    ("evaluate SMALL --senses --device cuda:99", 2, "cuda:99"),
     *(
         (f"fit {name} --kind sentence --train train.tsv --model SMALL --out tasks", 2, "A-Z")
         for name in ("../x", "''", "'a b'", ".hidden")

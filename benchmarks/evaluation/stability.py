@@ -52,20 +52,12 @@ class Stability:
 
 def stability(elmo: ElmoNetwork, texts: int = TEXTS) -> Iterator[Stability]:
     """Compare a network with a copy whose weight matrices are multiplied by 1 + noise, by set."""
-    exact = _in_float32(elmo)
+    exact = deepcopy(elmo).cpu().float()  # products of a GPU in TF32 round more than `NOISE`
     plain, noisy = Encoder.of(exact), Encoder.of(_with_noise(exact))
     rounded = Encoder.of(exact, "bfloat16")
     for name, some in sets(texts).items():
         vectors = plain.embed(some)
         yield _compare(name, vectors, noisy.embed(some), rounded.embed(some))
-
-
-def largest_change(elmo: ElmoNetwork) -> float:
-    """Return the largest change of a value of any layer, over one text of every set."""
-    texts = [text for some in sets(1).values() for text in some]
-    exact = _in_float32(elmo)
-    plain, noisy = (Encoder.of(each).embed(texts) for each in (exact, _with_noise(exact)))
-    return max(float((a - b).abs().max()) for a, b in zip(plain, noisy, strict=True))
 
 
 def sets(texts: int) -> dict[str, Texts]:
@@ -105,11 +97,6 @@ def _label(draw: random.Random) -> str:
 def _prose(draw: random.Random) -> list[str]:
     """Return whole sentences of the text that comes with the program, in any order, cut."""
     return [word for sentence in draw.sample(sentences(), 60) for word in sentence][:TOKENS]
-
-
-def _in_float32(elmo: ElmoNetwork) -> ElmoNetwork:
-    """Return a copy on the CPU: the products of a GPU in TF32 round more than `NOISE`."""
-    return deepcopy(elmo).cpu().float()
 
 
 def _with_noise(elmo: ElmoNetwork) -> ElmoNetwork:

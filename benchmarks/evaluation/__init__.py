@@ -1,0 +1,1 @@
+"""The program that judges the layers of a model by its vectors alone."""
