@@ -101,7 +101,7 @@ class FittedTask:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of the task file, which are those of PUT /tasks/{name}.
+        """The members of the task file.
 
         `fit` says what the weights were learned from.
         """

@@ -11,7 +11,6 @@ import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_model.steps import OnStep
-from elmo_model.tasks.examples import FitError
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
@@ -63,7 +62,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the task file, the head and the report. Required without --server.",
+    required=True,
+    help="Folder of the task file, the head and the report.",
 )
 @click.option(
     "--seeds",
@@ -98,22 +98,22 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @precision_option()
 @threads_option
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
-@server_option("Take the vectors from this server, which then serves the task.")
+@server_option("Take the vectors from this server.")
 @api_key_option
 def fit(name: str, api_key: str | None, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 
     Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head and
     the report. The report compares the learned mix with the average and with every layer alone.
-    With --server the vectors come from that server, the fit runs here, and the server then serves
-    the task. docs/tasks.md describes the files.
+    With --server the vectors come from that server, and the fit runs here. docs/tasks.md describes
+    the files.
 
     \b
     Examples:
       $ elmo fit pos --kind token --label upos --train train.conllu --test test.conllu --out tasks
       $ elmo fit intent --kind sentence --train train.csv --out tasks
       $ ELMO_TASKS=tasks elmo serve
-      $ elmo fit intent --kind sentence --train train.csv --server http://localhost:8000
+      $ elmo fit intent --kind sentence --train train.csv --out tasks --server http://localhost:8000
     """
     if not re.fullmatch(TASK_NAME, name):
         fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)
@@ -123,18 +123,16 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
     if server is not None:
         refuse_given(WITH_SERVER, "device", "precision")
         refuse_given("needs the boundary tokens, which no server sends: leave it out", "layer_norm")
-    elif out is None:
-        fail("--out or --server is required: where the task is kept", code=2)
     from elmo_model.tasks import command
     from elmo_model.tasks.fitter import FitOptions
     from elmo_serve.models.in_process import place_of
 
-    if out is not None and not force:
+    if not force:
         command.refuse_existing(name, out)
     asked = command.FitCommand(name, options=FitOptions(**options), **values)
     with steps() as step:
         if server is not None:
-            text = _fitted_with_server(asked, server, api_key, threads, out, step, force=force)
+            fitted = _fitted_with_server(asked, server, api_key, threads, step)
         else:
             step(f"Reading {model}")
             source = command.encoder_source(
@@ -144,8 +142,10 @@ def fit(name: str, api_key: str | None, **values: Any) -> None:
                 layer_norm=options["layer_norm"],
                 threads=threads,
             )
-            text = _kept(command.fit(asked, source, step), out)
-    click.echo(text)
+            fitted = command.fit(asked, source, step)
+    click.echo(command.text(fitted.found))
+    file, folder = fitted.write(out)
+    click.echo(f"Wrote {file} and {folder}\nTo serve it, copy {file} into the server's ELMO_TASKS")
 
 
 def _fitted_with_server(
@@ -153,24 +153,16 @@ def _fitted_with_server(
     url: str,
     api_key: str | None,
     threads: int | None,
-    out: Path | None,
     on_step: OnStep,
-    *,
-    force: bool,
-) -> str:
-    """Fit a task on the layers of a server, put it there, and return the text for the terminal.
+) -> FittedTask:
+    """Fit a task on the layers of a server.
 
     Raises FitError, TextError and ServerError.
     """
     from elmo_model.tasks.command import fit
 
     with connected(url, api_key, model_of_server()) as client:
-        if not force and command.name in {task.name for task in client.tasks()}:
-            raise FitError(f"{url} has a task {command.name}; --force replaces it")
-        fitted = fit(command, _layers_of(client, threads), on_step)
-        text = _kept(fitted, out)
-        client.put_task(**fitted.members)
-    return f"{text}\n{url} serves task {command.name}"
+        return fit(command, _layers_of(client, threads), on_step)
 
 
 def _layers_of(client: Client, threads: int | None) -> LayerSource:
@@ -190,11 +182,3 @@ def _layers_of(client: Client, threads: int | None) -> LayerSource:
 
     origin = Origin(info["model"], info["format"], info["revision"])
     return LayerSource(origin, info["tokenizer"], info["language"], encode, threads or 1)
-
-
-def _kept(fitted: FittedTask, out: Path | None) -> str:
-    """Write a fitted task to a folder, if there is one, and return the text for the terminal."""
-    from elmo_model.tasks.command import text
-
-    table = text(fitted.found)
-    return table if out is None else f"{table}\nWrote {' and '.join(map(str, fitted.write(out)))}"
