@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.allennlp_archives import archive, state_of
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"elmo_model": "model", "elmo_serve": "service", "elmo_client": "client"}
 SOURCES = {
@@ -344,16 +346,29 @@ def test_the_front_process_and_the_client_load_no_torch(module: str) -> None:
     assert found.returncode == 0, found.stderr
 
 
-def test_opening_a_checkpoint_loads_no_compiler_of_torch() -> None:
+def test_opening_a_checkpoint_of_any_format_loads_no_compiler_of_torch(tmp_path: Path) -> None:
     """It takes seconds, and a few operations on the meta device load it."""
+    golden = ROOT / "tests" / "golden"
+    trained = archive(tmp_path / "model.tar.gz", state_of(golden / "allennlp" / "small"))
+    paths = {
+        "allennlp": golden / "allennlp" / "small",
+        "allennlp-archive": trained,
+        "elmoformanylangs": golden / "elmoformanylangs" / "word_and_char",
+        "bilm-tf": golden / "tensorflow" / "bilm_tf",
+        "tf-hub": golden / "tensorflow" / "tf_hub",
+    }
     found = run(
         "import sys\n"
         "from elmo_model.models.opening import open_model\n"
-        "open_model('tests/golden/allennlp/small')\n"
+        f"for path in {list(map(str, paths.values()))}:\n"
+        "    print(open_model(path).origin.format)\n"
+        "    sys.exit(path) if 'torch._dynamo' in sys.modules else None\n"
+        "open_model('english')\n"
         "sys.exit('torch._dynamo' in sys.modules)"
     )
 
     assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == list(paths)
 
 
 def test_help_loads_nothing_heavy_and_the_help_of_no_command_loads_torch() -> None:

@@ -72,10 +72,16 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How an array stores tensors. `decode` maps the array to them, `encode` is its inverse."""
+    """How an array stores tensors.
+
+    `decode` maps the array to the tensors, `encode` is its inverse, and `shape` maps the shapes of
+    the tensors to the shape of the array. `encode` of tensors on the meta device would tell the
+    shape as well, but some operations there import torch's compiler, which takes 2.5 s.
+    """
 
     decode: Callable[[Tensor], tuple[Tensor, ...]]
     encode: Callable[..., Tensor]
+    shape: Callable[..., tuple[int, ...]] = lambda tensor: tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +95,20 @@ class StoredArray:
 
 PLAIN = Storage(lambda stored: (stored,), lambda tensor: tensor)
 # (input, output) to (output, input).
-_MATRIX = Storage(lambda stored: (stored.T.contiguous(),), lambda tensor: tensor.T)
+_MATRIX = Storage(
+    lambda stored: (stored.T.contiguous(),), lambda tensor: tensor.T, lambda shape: shape[::-1]
+)
 # (1, width, embedding, count) to (count, embedding, width).
 _FILTER = Storage(
     lambda stored: (stored[0].permute(2, 1, 0).contiguous(),),
     lambda tensor: tensor.permute(2, 1, 0).unsqueeze(0),
+    lambda shape: (1, *shape[::-1]),
 )
 # (261, embedding) to (262, embedding): row 0, of "no token here", is zero and not stored.
 _TABLE = Storage(
     lambda stored: (torch.cat((stored.new_zeros(1, stored.shape[1]), stored)),),
     lambda tensor: tensor[1:],
+    lambda shape: (shape[0] - 1, *shape[1:]),
 )
 
 
@@ -109,20 +119,9 @@ def _gates(inputs: int) -> Storage:
     """
     return Storage(
         lambda stored: (stored[:inputs].T.contiguous(), stored[inputs:].T.contiguous()),
-        _stacked,
+        lambda above, below: torch.cat((above.T, below.T)),
+        lambda above, below: (above[1] + below[1], above[0]),
     )
-
-
-def _stacked(above: Tensor, below: Tensor) -> Tensor:
-    """Map two matrices (gates, inputs) and (gates, outputs) to (inputs + outputs, gates).
-
-    Not by `torch.cat`, which imports torch's compiler for tensors of the meta device: 2 s a start.
-    """
-    inputs = above.shape[1]
-    stacked = above.new_empty(inputs + below.shape[1], above.shape[0])
-    stacked[:inputs] = above.T
-    stacked[inputs:] = below.T
-    return stacked
 
 
 def decode(
@@ -145,7 +144,7 @@ def decode(
     needed = tensors_of(config, alphabet)
     tensors: dict[str, Tensor] = {}
     for entry in wanted:
-        shape = tuple(entry.storage.encode(*(needed[name] for name in entry.tensors)).shape)
+        shape = entry.storage.shape(*(tuple(needed[name].shape) for name in entry.tensors))
         array = _read(arrays, entry.array, shape, origin)
         tensors.update(zip(entry.tensors, entry.storage.decode(array), strict=True))
     return tensors

@@ -65,7 +65,11 @@ def _bias(lstm: LSTMConfig) -> Storage:
     )
 
 
-_HIGHWAY = Storage(_highway, lambda transform, carry: torch.cat((transform, -carry)))
+_HIGHWAY = Storage(
+    _highway,
+    lambda transform, carry: torch.cat((transform, -carry)),
+    lambda transform, carry: (transform[0] + carry[0], *transform[1:]),
+)
 _GATES = Storage(lambda stored: (_gates(stored),), _gates)
 
 
