@@ -65,7 +65,7 @@ NUMBERS := tests/model/network tests/model/inference tests/model/training tests/
   tests/model/checkpoints/test_aligned.py \
   tests/model/checkpoints/test_allennlp_archive.py \
   tests/model/checkpoints/test_elmoformanylangs.py \
-  tests/model/checkpoints/test_token_embeddings.py tests/service/workers/test_vectors.py \
+  tests/model/checkpoints/test_word_models.py tests/service/workers/test_vectors.py \
   tests/service/http/routes/test_embed.py tests/service/test_elmo_embedder.py
 
 # Installs nothing: a machine with a GPU may have no network. VENV names its environment.

@@ -13,9 +13,7 @@ from elmo_model.checkpoints import (
     elmoformanylangs,
     native,
     tf_hub,
-    token_embeddings,
 )
-from elmo_model.checkpoints.allennlp import KnownOptions, no_options
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
 from elmo_model.checkpoints.native import save
 from elmo_model.network.elmo import ElmoNetwork
@@ -39,8 +37,7 @@ class Format(Protocol):
 # The order matters: the first format that recognises a path reads it, and some formats contain
 # the files of others.
 # - `native` comes first: the folder of a training run holds files of other formats as well.
-# - `token-embeddings` is an `allennlp` pair with a third HDF5 file, `bilm-tf` shares the options
-#   file with the pair: both come before `allennlp`.
+# - `bilm-tf` shares the options file with the pair, so it is before `allennlp`.
 # - `allennlp-archive` recognises any gzipped tar, so `tf-hub`, whose modules come as such, is
 #   before it. A folder of a trained model may hold an options file, so it is before `allennlp`.
 # - `allennlp` comes last: any options file or HDF5 file is enough for it.
@@ -50,21 +47,18 @@ _IN_ORDER: tuple[Format, ...] = (
     tf_hub,
     allennlp_archive,
     bilm_tf,
-    token_embeddings,
     allennlp,
 )
 FORMATS = {form.NAME: form for form in _IN_ORDER}
 
 
-def load(
-    path: str | Path, *, device: str | torch.device = "cpu", known: KnownOptions = no_options
-) -> ElmoNetwork:
+def load(path: str | Path, *, device: str | torch.device = "cpu") -> ElmoNetwork:
     """Load the network at a path: a file, a folder or a zip. Names of models are not taken.
 
-    `known` has the options of published weights that lie alone. Raises CheckpointError, with file,
-    key, found and expected, for a missing, damaged or unknown checkpoint.
+    Raises CheckpointError, with file, key, found and expected, for a missing, damaged or unknown
+    checkpoint.
     """
-    return _with_notes_logged(read(path, known)).build().to(device)
+    return _with_notes_logged(read(path)).build().to(device)
 
 
 def load_pair(options: str | Path, weights: str | Path) -> ElmoNetwork:
@@ -75,14 +69,14 @@ def load_pair(options: str | Path, weights: str | Path) -> ElmoNetwork:
     return _with_notes_logged(allennlp.read_files(Path(options), Path(weights))).build()
 
 
-def read(path: str | Path, known: KnownOptions = no_options) -> Checkpoint:
+def read(path: str | Path) -> Checkpoint:
     """Read the checkpoint at a path into memory. Raises CheckpointError as `load` does."""
     place = Path(path)
     try:
         form = _form(place)
     except OSError as error:  # a folder that this user may not search
         raise CheckpointError(f"{place}: cannot be read: {error.strerror}") from error
-    return allennlp.read(place, known) if form is allennlp else form.read(place)
+    return form.read(place)
 
 
 def _form(place: Path) -> Format:
@@ -107,7 +101,9 @@ def _with_notes_logged(checkpoint: Checkpoint) -> Checkpoint:
     for name, tensor in checkpoint.tensors.items():
         # the sum is quick, and finite unless a number is not or the numbers are huge
         if not tensor.sum().isfinite() and not tensor.isfinite().all():
-            _log.warning("%s: %s holds NaN or infinity: vectors will", checkpoint.name, name)
+            _log.warning(
+                "%s: %s holds NaN or infinity, so its vectors will be NaN", checkpoint.name, name
+            )
     return checkpoint
 
 
@@ -115,7 +111,6 @@ __all__ = [
     "FORMATS",
     "Checkpoint",
     "CheckpointError",
-    "KnownOptions",
     "load",
     "load_pair",
     "read",

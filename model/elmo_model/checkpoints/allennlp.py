@@ -4,10 +4,9 @@ Aligned multilingual models add a matrix: `align.pth`, or the only file that end
 (AllenNLP 0.9, `elmo_token_embedder_multilang.py`; Schuster et al. 2019).
 """
 
-import hashlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -39,15 +38,6 @@ _MATRIX = ".pth"
 # makes the other two weights exactly zero.
 _FIRST_LAYER = (-9e10, 1.0, -9e10)
 
-KnownOptions = Callable[[str], str | None]
-"""Maps the MD5 of weights, in hexadecimal digits, to the options file published with them."""
-
-_CHUNK = 1 << 20  # bytes that are hashed at once
-
-
-def no_options(md5: str) -> None:
-    """Know no published weights."""
-
 
 def recognises(path: Path) -> bool:
     """Return whether a file of the pair is at `path`, or in the folder or zip at `path`."""
@@ -65,7 +55,7 @@ def is_alignment(path: Path) -> bool:
     return any(map(is_options, beside)) and any(map(_is_weights, beside))
 
 
-def read(path: Path, known: KnownOptions = no_options) -> Checkpoint:
+def read(path: Path) -> Checkpoint:
     """Read the pair at `path`: its folder, its zip, or either file; or the matrix beside it.
 
     Options without `char_cnn` describe a word-input model: the dataset `embedding` is its table,
@@ -74,8 +64,8 @@ def read(path: Path, known: KnownOptions = no_options) -> Checkpoint:
     """
     source = _source_at(path)
     if source is None and path.name.endswith(_MATRIX):
-        return _aligned(_read_pair(find(path.parent), known), in_folder(path.parent), path.name)
-    checkpoint = _read_pair(find(path), known)
+        return _aligned(_read_pair(find(path.parent)), in_folder(path.parent), path.name)
+    checkpoint = _read_pair(find(path))
     matrices = [file for file in source.files if file.endswith(_MATRIX)] if source else []
     if source is None or not matrices:
         return checkpoint
@@ -95,8 +85,8 @@ def _source_at(path: Path) -> Source | None:
     return None if path.name.endswith(_MATRIX) and not path.is_dir() else source_at(path)
 
 
-def _read_pair(pair: "PublishedPair", known: KnownOptions = no_options) -> Checkpoint:
-    described = _options_of(pair, known)
+def _read_pair(pair: "PublishedPair") -> Checkpoint:
+    described = options.read(pair.source, pair.options)
     with hdf5.datasets(pair.source, pair.weights) as arrays:
         network = network_of(described, arrays, pair.source)
     return Checkpoint(pair.name, NAME, *network)
@@ -133,25 +123,6 @@ def network_of(
     stored, origin = layout.entries(config), described.label
     tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=[layout.WORDS])
     return config, alphabet, tensors
-
-
-def _options_of(pair: "PublishedPair", known: KnownOptions) -> options.OptionsFile:
-    """Return the options of a pair; weights alone have those that were published with their MD5."""
-    if pair.options:
-        return options.read(pair.source, pair.options)
-    with hdf5.datasets(pair.source, pair.weights):  # a truncated file is named as such
-        pass
-    md5 = hashlib.md5(usedforsecurity=False)
-    with pair.source.open(pair.weights) as stream:
-        while data := stream.read(_CHUNK):
-            md5.update(data)
-    content = known(md5.hexdigest())
-    if content is None:
-        raise CheckpointError(
-            f"{pair.source.path}: holds no options.json, expected it with the other file: the MD5 "
-            f"of {pair.weights}, {md5.hexdigest()}, is of no model whose options are known"
-        )
-    return options.parse(pair.options_label, content.encode())
 
 
 def write(elmo: ElmoNetwork, folder: str | Path) -> None:
@@ -192,21 +163,11 @@ def write(elmo: ElmoNetwork, folder: str | Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPair:
-    """The names of an options file and a file of weights in one source.
-
-    `options` is empty for weights that lie alone.
-    """
+    """The names of an options file and a file of weights in one source."""
 
     source: Source
     options: str
     weights: str
-
-    @property
-    def options_label(self) -> str:
-        """The name of the options file for messages."""
-        if not self.options:
-            return f"the published options of {self.source.label(self.weights)}"
-        return self.source.label(self.options)
 
     @property
     def name(self) -> str:
@@ -215,28 +176,32 @@ class PublishedPair:
         return prefix if prefix and is_options(self.options) else self.source.name
 
 
-def find(path: Path, without: str = "") -> PublishedPair:
+def find(path: Path) -> PublishedPair:
     """Return the pair at `path`: in a folder or zip, or beside one file of the two.
 
-    A file of the folder or zip may be left out. Raises CheckpointError if there is none, or more
-    than one.
+    Raises CheckpointError if there is none, or more than one.
     """
     source = source_at(path) or in_folder(path.parent)
-    files = [file for file in source.files if file != without]
-    named = "" if source.path == path else path.name
+    files, named = source.files, "" if source.path == path else path.name
     option_files, weights = list(filter(is_options, files)), list(filter(_is_weights, files))
     if is_options(named):
         option_files, weights = (
             [named],
             [file for file in weights if file.startswith(_prefix(named))],
         )
-    elif named and named != without:
+    elif named:
         # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
         partner = named.partition("weights")[0] + "options.json"
         is_partner = "weights" in named and partner in files
         option_files, weights = [partner] if is_partner else option_files, [named]
-    options_file = "" if weights and not option_files else _options_among(source, option_files)
-    return PublishedPair(source, options_file, _weights_among(source, weights))
+    if weights and not option_files:
+        raise CheckpointError(
+            f"{source.path}: holds no options.json, expected the options file beside {weights[0]}; "
+            "`elmo download seqvec` fetches both files of SeqVec"
+        )
+    return PublishedPair(
+        source, _options_among(source, option_files), _weights_among(source, weights)
+    )
 
 
 def options_in(source: Source) -> str:

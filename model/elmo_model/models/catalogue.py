@@ -40,15 +40,6 @@ def published_models() -> tuple[Published, ...]:
     return (*CATALOGUE.values(), *nlpl_models())
 
 
-def options_of_weights(md5: str) -> str | None:
-    """Return the options file that was published with the weights of this MD5, if it is known."""
-    for model in CATALOGUE.values():
-        for file in model.files:
-            if any(member.md5 == md5 for member in file.members):
-                return next((each.content for each in file.members if each.content), None)
-    return None
-
-
 def tokenization(name: str, path: str = "") -> tuple[str, str]:
     """Return the tokenizer and the language of a model: `("moses", "en")` if it is unknown.
 

@@ -9,7 +9,7 @@ import torch
 from elmo_model import checkpoints
 from elmo_model.checkpoints import softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError, revision
-from elmo_model.models.catalogue import canonical, options_of_weights, path_fault
+from elmo_model.models.catalogue import canonical, path_fault
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
@@ -60,7 +60,7 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
         return BUILT_IN[built_in]().to(device)
     if (fault := path_fault(name)) is not None:
         raise CheckpointError(fault)
-    return checkpoints.load(name, device=device, known=options_of_weights)
+    return checkpoints.load(name, device=device)
 
 
 def find_softmax(

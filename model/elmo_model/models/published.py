@@ -36,15 +36,10 @@ _BOUNDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file in an archive, known by its name in whatever folder, and its published MD5.
-
-    `content` is the text of the file where it is known: of options, without which weights are of no
-    use.
-    """
+    """A file in an archive, known by its name in whatever folder, and its published MD5."""
 
     name: str
     md5: str
-    content: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,16 @@
 """The published pair: finding, reading, refusing, writing."""
 
-import hashlib
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, load
 from elmo_model.checkpoints.allennlp import write
-from elmo_model.models.catalogue import CATALOGUE, options_of_weights
-from elmo_model.models.published import Member
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import poisoned, read_pair, with_dataset, with_row_zero, write_pair
@@ -142,39 +139,18 @@ def test_a_plain_pair_takes_the_place_of_an_aligned_one(tmp_path: Path) -> None:
     assert same(written, plain) and written.config == plain.config
 
 
-def known(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Publish the weights of a pair as those of SeqVec, and take its options file away."""
-    options = folder / "options.json"
-    (file,) = CATALOGUE["seqvec"].files
-    weights = hashlib.md5((folder / "weights.hdf5").read_bytes(), usedforsecurity=False).hexdigest()
-    members = (Member("options.json", "", options.read_text()), Member("weights.hdf5", weights))
-    files = (replace(file, members=members),)
-    monkeypatch.setitem(CATALOGUE, "seqvec", replace(CATALOGUE["seqvec"], files=files))
-    options.unlink()
+def test_weights_without_options_name_the_file_and_a_way_to_it(tmp_path: Path) -> None:
+    folder = write_pair(tmp_path / "alone")
+    (folder / "options.json").unlink()
+
+    for place in (folder, folder / "weights.hdf5"):
+        with pytest.raises(CheckpointError, match=r"options\.json.*`elmo download seqvec`"):
+            load(place)
 
 
-def test_weights_alone_have_the_options_that_were_published_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual, alone = write_pair(tmp_path / "usual"), write_pair(tmp_path / "alone")
-    known(monkeypatch, alone)
-    archive = tmp_path / "alone.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.write(alone / "weights.hdf5", "uniref50_v2/weights.hdf5")
+def test_token_vectors_beside_a_pair_are_not_read(tmp_path: Path) -> None:
+    usual, folder = write_pair(tmp_path / "usual"), write_pair(tmp_path / "with_vectors")
+    with h5py.File(folder / "elmo_token_embeddings.hdf5", "w") as file:
+        file["embedding"] = np.zeros((3, 4), np.float32)
 
-    for place in (alone, alone / "weights.hdf5", archive):
-        assert same(load(usual), load(place, known=options_of_weights))
-    other = write_pair(tmp_path / "other", seed=1)
-    (other / "options.json").unlink()
-    with pytest.raises(CheckpointError, match=r"the MD5 of weights\.hdf5, .* is of no model whose"):
-        load(other, known=options_of_weights)
-    with pytest.raises(CheckpointError, match=r"holds no options\.json"):
-        load(alone)
-
-
-def test_the_published_options_of_seqvec_are_those_of_their_checksum() -> None:
-    (file,) = CATALOGUE["seqvec"].files
-    options, weights = file.members
-
-    assert hashlib.md5(options.content.encode(), usedforsecurity=False).hexdigest() == options.md5
-    assert options_of_weights(weights.md5) == options.content
+    assert same(load(usual), load(folder))

@@ -24,10 +24,6 @@ Damage = Callable[[Path], object]
 
 REFUSED: dict[str, tuple[Damage, str]] = {
     "truncated": (truncated, r"weights\.hdf5: is not a whole HDF5 file: .*truncated"),
-    "truncated, no options": (
-        lambda f: (truncated(f) / "options.json").unlink(),
-        r"weights\.hdf5: is not a whole HDF5 file: .*trunc",
-    ),
     "unexpected dataset": (
         lambda f: with_dataset(f, "colour", np.zeros(3, dtype=np.float32)),
         r"weights\.hdf5: colour is found, but not expected",

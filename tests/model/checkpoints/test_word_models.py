@@ -1,12 +1,10 @@
-"""Models without characters: precomputed token vectors, and word-input models."""
+"""Models without characters: word-input models."""
 
 import gzip
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import torch
@@ -15,10 +13,9 @@ from elmo_model.checkpoints import CheckpointError, allennlp, load, save
 from tests.support.checkpoints import (
     change_options,
     read_pair,
-    write_pair,
     write_word_pair,
 )
-from tests.support.reference import bilm, token_vector
+from tests.support.reference import bilm
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "naïve", "", "a\u2028b")
 SENTENCES = [["the", "cat"], [], ["naïve", "", "a\u2028b", "the"], ["unheard", "<UNK>", "<S>"]]
@@ -30,36 +27,9 @@ def write_vocabulary(folder: Path, words: tuple[str, ...] = WORDS, name: str = "
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Path:
-    """A pair, its vocabulary, and the token vectors that bilm-tf would compute from them."""
-    folder = write_pair(tmp_path / "tokens")
-    options, weights = read_pair(folder)
-    vectors = [token_vector(word, options, weights, np.float32) for word in WORDS]
-    write_vocabulary(folder)
-    with h5py.File(folder / "elmo_token_embeddings.hdf5", "w") as file:
-        file["embedding"] = np.stack(vectors)
-    return folder
-
-
-@pytest.fixture
 def words(tmp_path: Path) -> Path:
     """A word-input model."""
     return write_word_pair(tmp_path / "words", WORDS)
-
-
-def test_precomputed_vectors_replace_the_characters(tokens: Path) -> None:
-    cached, spelt = load(tokens), load(tokens / "weights.hdf5")
-    assert (cached.origin.format, spelt.origin.format) == ("token-embeddings", "allennlp")
-    known = SENTENCES[:3]
-    for one, two in zip(cached.embed(known), spelt.embed(known), strict=True):
-        torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
-
-
-def test_the_table_is_found_by_its_own_name_and_in_a_zip(tokens: Path, tmp_path: Path) -> None:
-    archive = shutil.make_archive(str(tokens), "zip", tmp_path, tokens.name)
-    expected = load(tokens).origin.revision
-    assert load(tokens / "elmo_token_embeddings.hdf5").origin.revision == expected
-    assert load(archive).origin.revision == expected
 
 
 @pytest.mark.parametrize("is_null", [False, True])
@@ -77,11 +47,8 @@ def test_a_word_input_model_equals_the_reference(words: Path, is_null: bool) -> 
         np.testing.assert_allclose(layers.numpy(), expected[:, 1:-1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["words", "tokens"])
-def test_every_bit_is_kept_by_both_formats(
-    form: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    elmo = load(request.getfixturevalue(form))
+def test_every_bit_is_kept_by_both_formats(words: Path, tmp_path: Path) -> None:
+    elmo = load(words)
     save(elmo, tmp_path / "model.safetensors")
     native = load(tmp_path / "model.safetensors")
     allennlp.write(native, tmp_path / "pair")
@@ -120,13 +87,9 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["words", "tokens"])
 @pytest.mark.parametrize(("damage", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_damaged_model_is_refused_by_name(
-    form: str, damage: Damage, message: str, request: pytest.FixtureRequest
-) -> None:
-    folder = request.getfixturevalue(form)
-    damage(folder)
+def test_a_damaged_model_is_refused_by_name(words: Path, damage: Damage, message: str) -> None:
+    damage(words)
     with pytest.raises(CheckpointError, match=message) as refusal:
-        load(folder)
+        load(words)
     assert "\n" not in str(refusal.value)
