@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -71,7 +72,7 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
         hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
     resolved = with_resolved_models(with_cache(settings), called["models"])
     _check_word_vectors(resolved, called["word_vectors"])
-    return resolved, hardware
+    return with_absolute_paths(resolved), hardware
 
 
 def with_resolved_models(settings: Settings, called: str = variable("models")) -> Settings:
@@ -98,6 +99,32 @@ def with_resolved_models(settings: Settings, called: str = variable("models")) -
     if len(faults) == len(specs):
         fail(faults[-1], code=1)
     return settings.model_copy(update={"models": tuple(specs)})
+
+
+def with_absolute_paths(settings: Settings) -> Settings:
+    """Return settings that do not depend on the working folder; names of models stay."""
+    paths: dict[str, Any] = {
+        name: _absolute(value)
+        for name in ("cache", "softmax", "tasks")
+        if (value := getattr(settings, name)) is not None
+    }
+    if (keys := settings.api_keys_file) is not None:
+        paths["api_keys_file"] = replace(keys, path=_absolute(keys.path))
+    specs = tuple(
+        spec
+        if spec.fault or spec.source in BUILT_IN
+        else replace(spec, source=str(_absolute(Path(spec.source))))
+        for spec in settings.specs
+    )
+    index = tuple(map(_absolute, settings.index))
+    return settings.model_copy(update={**paths, "models": specs, "index": index})
+
+
+def _absolute(path: Path) -> Path:
+    """Return a path without the working folder in it. A link at its end stays: it may change."""
+    if path.is_absolute():
+        return path
+    return path.resolve() if path.name in ("", "..") else path.parent.resolve() / path.name
 
 
 def _check_word_vectors(settings: Settings, called: str) -> None:

@@ -165,6 +165,7 @@ def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
             allow_origins=origins,
             allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
             allow_headers=("*",),
+            allow_private_network=True,  # of a page of a public site that asks a local server
             expose_headers=_EXPOSED_HEADERS,
         )
     ]

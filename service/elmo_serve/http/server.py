@@ -104,6 +104,7 @@ class _UvicornServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                workers=1,  # else uvicorn reads WEB_CONCURRENCY
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,

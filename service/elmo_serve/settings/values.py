@@ -116,11 +116,18 @@ def parse_keys(value: Any) -> tuple[str, ...]:
 
 
 def parse_origins(value: Any) -> tuple[str, ...]:
-    """Return distinct origins, or `*` alone."""
+    """Return distinct origins as browsers send them (RFC 6454, 6.2), or `*` alone."""
     origins = [origin.lower().rstrip("/") for origin in listed(value)]
     if origins != ["*"] and not all(map(_ORIGIN.fullmatch, origins)):
         raise ValueError("not a list of origins: scheme, host and port")
-    return tuple(dict.fromkeys(origins))
+    return tuple(dict.fromkeys(map(_without_default_port, origins)))
+
+
+def _without_default_port(origin: str) -> str:
+    for scheme, port in (("http://", ":80"), ("https://", ":443")):
+        if origin.startswith(scheme):
+            return origin.removesuffix(port)
+    return origin
 
 
 def within_the_system(path: Any, check: Callable[[Any], Any]) -> Any:

@@ -48,6 +48,21 @@ async def test_a_preflight_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("origin", "status"), [(ORIGIN, 200), ("https://default.example.org", 200), (FOREIGN, 400)]
+)
+async def test_a_page_of_a_public_site_may_ask_a_local_server(origin: str, status: int) -> None:
+    """Chromium asks for the permission; browsers leave the default port out of an origin."""
+    headers = {**PREFLIGHT, "Origin": origin, "Access-Control-Request-Private-Network": "true"}
+    async with client_of(cors_origins=f"{ORIGIN},https://default.example.org:443") as client:
+        answer = await client.options("/embed", headers=headers)
+
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.headers["access-control-allow-private-network"] == "true"
+        assert answer.headers["access-control-allow-origin"] == origin
+
+
+@pytest.mark.parametrize(
     ("path", "key", "status"),
     [("/v1/models", "key", 200), ("/info", "x", 401), ("/nowhere", "key", 404)],
 )
