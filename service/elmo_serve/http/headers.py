@@ -21,6 +21,7 @@ MAX_ACCEPT_CHARACTERS: Final = 4_096
 _JSON: Final = "application/json"
 _CURL: Final = "application/x-www-form-urlencoded"  # of curl -d without -H
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
@@ -77,8 +78,10 @@ def preferred(accept: str, offered: Sequence[str]) -> str:
     It is the first one of equals, and "" where none is accepted or the headers are faulty.
     """
     try:
-        # mimeparse returns the last of equals. Media types have no case (RFC 9110, 8.3.1).
-        return str(mimeparse.best_match(list(reversed(offered)), accept.lower()))
+        # mimeparse splits also at a comma in quotes, and returns the last of equals. Media types
+        # have no case (RFC 9110, 8.3.1).
+        plain = _QUOTED.sub('""', accept.lower())
+        return str(mimeparse.best_match(list(reversed(offered)), plain))
     except mimeparse.MimeTypeParseException:
         return ""
 

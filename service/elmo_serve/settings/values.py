@@ -4,7 +4,9 @@ The functions raise ValueError for a text that is not allowed.
 """
 
 import ipaddress
+import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +32,8 @@ KEY: Final = re.compile(r"(?![\"'])[!-+\--~]+")
 in front would be part of the key, which nobody means."""
 
 _NAMED_KEY: Final = re.compile(rf"(?:([A-Za-z0-9._-]{{1,64}}):[ \t]+)?({KEY.pattern})")
+
+_KEY_FILE_BYTES: Final = 1 << 20
 
 Stamp = tuple[int, int, int]
 """Time of the last change in nanoseconds, inode and size: another one is another content."""
@@ -167,20 +171,26 @@ class KeyFile:
     names: dict[str, str] = field(repr=False)
 
 
-def read_keys(file: str | Path) -> KeyFile:
+def read_keys(place: str | Path) -> KeyFile:
     """Read a file of keys: `KEY` or `NAME: KEY` a line; blank lines and `#` lines are skipped.
 
     Raises:
         ValueError: the file cannot be read, a line is no key, or there is none. The text shows
             nothing of the file.
     """
-    path = Path(file)
+    path = Path(place)
     found_at = stamp_of(path)  # before the text: a change in between is seen by the next look
     names: dict[str, str] = {}
     try:
-        content = path.read_bytes()
+        # Without O_NONBLOCK a FIFO would be waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("is no regular file")
+            content = file.read(_KEY_FILE_BYTES + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
+    if len(content) > _KEY_FILE_BYTES:
+        raise ValueError(f"is larger than {_KEY_FILE_BYTES} bytes")
     for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):
         text = line.strip()
         if not text or text.startswith("#"):

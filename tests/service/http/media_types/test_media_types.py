@@ -43,6 +43,7 @@ def got(client: httpx.Client, *accept: str) -> str:
         (f"{JSON}; charset=utf-8", JSON),
         (f"{NPZ}; version=1; q=0.5; ext=1", NPZ),
         (f"{NPZ} ,, {JSON} ; q=0.3", NPZ),
+        (f'{JSON};profile="a,b";q=0.5', JSON),
         (f"{JSON};q=0", "406"),
         ("*/*;q=0", "406"),
         ("text/html", "406"),
