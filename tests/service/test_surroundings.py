@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -24,7 +25,7 @@ def test_the_folder_of_the_start_may_hold_modules_and_may_go(tmp_path: Path) -> 
     shutil.copytree(SMALL, tmp_path / "model")
     (tmp_path / "tasks").mkdir()
     (tmp_path / "keys").write_text("secret\n")
-    paths = {"model": "../model", "tasks": "../tasks", "api_keys_file": "../keys"}
+    paths: dict[str, Any] = {"model": "../model", "tasks": "../tasks", "api_keys_file": "../keys"}
     command = ("env", "-C", str(start), _ELMO, "serve")
     with (
         running(tmp_path, command=command, is_forked=False, **paths) as server,
