@@ -25,7 +25,7 @@ _DEADLINE_SECONDS = 50.0
 _BULK = 1_000  # sentences
 _SHORT_TOKENS, _BULK_TOKENS = 8, 25  # of the longest sentence in a short and in a bulk request
 _PAUSE_SECONDS = 0.3
-_GRACE_SECONDS = 15.0  # for which a fault is still felt after its end
+_GRACE_SECONDS = 35.0  # for which a fault is still felt after its end: a helper hangs for 30
 _KINDS = {
     "short": 30,
     "same": 10,

@@ -15,8 +15,10 @@ from benchmarks.faults.hostile import ATTACKS, BAD_REQUESTS, attack, status_of
 from benchmarks.faults.link import DIRECTIONS
 from benchmarks.faults.replicas import Replica
 from benchmarks.faults.schedule import Event
+from tests.support.processes import is_alive
 
 _JUMPS = (-86_400, -3_600, -30, 30, 3_600, 86_400)  # seconds
+_FOUND_SECONDS = 25.0  # in which a hung worker is killed: after 20 of silence from its next batch
 _QUOTAS = (10_000, 30_000, 60_000)  # microseconds of processor time in each 100,000
 _SLOW_FSYNC_MS = (100, 500, 2_000)
 _SIZES = (1 << 20, 1 << 12, 1)  # pieces that fill a disk
@@ -80,6 +82,27 @@ def _signal(role: str, number: signal.Signals, lasts: str) -> Injection:
             os.kill(pid, signal.SIGCONT)
 
     return strike
+
+
+async def _hang_worker(on: Environment, replica: Replica, event: Event) -> None:
+    """Stop a worker for ever; the server must kill it, unless it stands still itself meanwhile."""
+    before, start = len(replica.stopped), time.monotonic()
+    await _signal("worker", signal.SIGSTOP, "for ever")(on, replica, event)
+    for pid in replica.stopped[before:]:
+        if not await ends_within(pid, _FOUND_SECONDS):
+            others = on.during(start, time.monotonic(), replica.index)
+            if not others & STANDSTILLS:
+                on.findings.append(f"replica {replica.index}: a worker hung for {_FOUND_SECONDS} s")
+
+
+async def ends_within(pid: int, seconds: float) -> bool:
+    """Tell whether a process ends in time."""
+    until = time.monotonic() + seconds
+    while is_alive(pid):
+        if time.monotonic() >= until:
+            return False
+        await asyncio.sleep(0.2)
+    return True
 
 
 async def _kill_replica(on: Environment, replica: Replica, event: Event) -> None:
@@ -189,12 +212,15 @@ async def _hostile(on: Environment, replica: Replica, event: Event) -> None:
 UNREACHABLE = {"replica killed", "replica pauses", "thread pauses", "link stalls"}
 """Faults after which a replica may not be reached, or not answer."""
 
+STANDSTILLS = {"replica pauses", "thread pauses", "processor throttled", "replica killed"}
+"""Faults while which a server does not count the silence of its children."""
+
 SLOW = UNREACHABLE | {"worker hangs", "worker pauses", "helper hangs", "processor throttled"}
 """Faults in which a request may run out of its time."""
 
 INJECTIONS: dict[str, Injection] = {
     "worker killed": _signal("worker", signal.SIGKILL, "for good"),
-    "worker hangs": _signal("worker", signal.SIGSTOP, "for ever"),
+    "worker hangs": _hang_worker,
     "worker pauses": _signal("worker", signal.SIGSTOP, "a while"),
     "helper killed": _signal("json", signal.SIGKILL, "for good"),
     "helper hangs": _signal("json", signal.SIGSTOP, "for ever"),

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-QUIET_SECONDS = 12.0
+QUIET_SECONDS = 35.0
 """Time at the end of the schedule in which no fault begins, so that the last ones are seen."""
 
 WEIGHTS = {

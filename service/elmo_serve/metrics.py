@@ -124,7 +124,8 @@ class Metrics:
             self.failures.labels(reason)
         self.cancelled_sentences = self._counter(
             "elmo_cancelled_sentences_total",
-            "Sentences whose client left or ran out of time, by where they were then.",
+            "Sentences without an answer, by where they were when their client left or ran out of "
+            "time; `lost` for those of a lost worker.",
             ["model", "stage"],
         )
 
@@ -174,6 +175,7 @@ class ModelMetrics:
         self.token_cache_misses = metrics.token_cache_misses.labels(model)
         self.cancelled_queued = metrics.cancelled_sentences.labels(model, "queued")
         self.cancelled_running = metrics.cancelled_sentences.labels(model, "running")
+        self.cancelled_lost = metrics.cancelled_sentences.labels(model, "lost")
 
 
 class _LogLines(Collector):

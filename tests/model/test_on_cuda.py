@@ -10,6 +10,7 @@ from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.kernels import Step, cell_by_torch, hidden_by_torch, pointwise
 from elmo_model.inference.scorer import Scorer
+from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training import sampled_softmax
@@ -133,8 +134,8 @@ def test_the_language_model_on_a_device_has_the_same_figures(elmo: ElmoNetwork) 
         encoder = Encoder.of(elmo.to(device))
         layers = encoder.embed(SENTENCES)
         scorer = Scorer(encoder, softmax)
-        bits = torch.cat(scorer.surprisal(SENTENCES, layers), dim=1).cpu()
-        found.append((bits, scorer.substitutes(layers[0], [0], 3, "both")))
+        bits = torch.cat(whole(scorer.surprisal(SENTENCES, layers)), dim=1).cpu()
+        found.append((bits, whole(scorer.substitutes(layers[0], [0], 3, "both"))))
     torch.testing.assert_close(found[1][0], found[0][0], rtol=0, atol=1e-3)
     names = [[each["word"] for each in own[1][0]] for own in found]
     assert names[0] == names[1]

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.faults.clients import Outcomes
 from benchmarks.faults.history import UNKNOWN, Operation, fault
-from benchmarks.faults.injections import INJECTIONS, Environment
+from benchmarks.faults.injections import INJECTIONS, Environment, ends_within
 from benchmarks.faults.laws import Size, broken, log_faults
 from benchmarks.faults.link import DIRECTIONS, Link
 from benchmarks.faults.replicas import compiled
@@ -108,6 +108,16 @@ def found() -> Outcomes:
     outcomes = Outcomes()
     outcomes.note("short", "200", is_allowed=True)
     return outcomes
+
+
+async def test_a_hung_process_is_seen() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "input()"), stdin=subprocess.PIPE
+    )
+    assert not await ends_within(process.pid, 0.0)
+    process.kill()
+    await process.wait()
+    assert await ends_within(process.pid, 0.0)
 
 
 def test_every_breach_of_a_law_is_seen() -> None:

@@ -20,7 +20,7 @@ class FakeTimer:
 
 
 class FakeClock:
-    """Implements `processes.watchdog.Clock` and records every delay that is asked for."""
+    """Implements `processes.clock.Clock` and records every delay that is asked for."""
 
     def __init__(self) -> None:
         self.time = 0.0

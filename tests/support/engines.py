@@ -15,8 +15,8 @@ from elmo_serve.http.calls.body import Deadlines
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.clock import Clock
 from elmo_serve.processes.slot import Child, SlotSpec
-from elmo_serve.processes.watchdog import Clock, Timeouts
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
@@ -30,7 +30,6 @@ TOP = Output(layers=(2,))
 ALL = Output(layers=(0, 1, 2), stacked=True)
 MIX = Output(weights=(0.0, 0.0, 0.0), pooling="mean", dtype="float16")
 
-_USUAL = Timeouts()
 _MOST_TURNS = 1_000_000  # of the event loop, of 0.1 ms: minutes for other threads and processes
 
 
@@ -104,7 +103,6 @@ async def bench(
     queue_tokens: int = 100_000,
     answer_bytes: int = 1 << 30,
     client_tokens: int | None = None,
-    timeouts: Timeouts = _USUAL,
     clock: Clock | None = None,
     device: str = "cpu",
 ) -> AsyncIterator[Bench]:
@@ -124,7 +122,7 @@ async def bench(
 
     metrics, clock = Metrics(), clock or LoopClock()
     specs = [
-        spec_of(kept(make), timeouts, budget, device=own)
+        spec_of(kept(make), budget, device=own)
         for make, own in zip(makes or (GatedWorker,), cycle(device.split(",")), strict=False)
     ]
     engine = Engine(
@@ -145,7 +143,6 @@ async def bench(
 
 def spec_of(
     make: Callable[[], Child],
-    timeouts: Timeouts,
     budget: int,
     model: str = MODEL,
     device: str = "cpu",
@@ -153,7 +150,11 @@ def spec_of(
     """Return a slot for a worker."""
     labels = {"model": model, "device": device}
     return SlotSpec(
-        "worker", "the model is loading", lambda _: make(), timeouts, 256, budget, labels
+        "worker",
+        "the model is loading",
+        lambda _: make(),
+        largest_size=budget,
+        labels=labels,
     )
 
 

@@ -20,21 +20,17 @@ from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.state import assemble
 from elmo_serve.processes.arena import Arena
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers.messages import Message, RunnerSettings
+from elmo_serve.workers.messages import RunnerSettings
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import Running, running
-
-_PATIENT = Timeouts(batch=3_600.0)
-"""A worker behind a closed gate does not count as hung."""
 
 
 class SignalledWorker(GatedWorker):
     """A `GatedWorker` whose gate is moved by signals to its process."""
 
-    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
         super().start(on_message, on_exit)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, self.close)
@@ -50,7 +46,7 @@ def main() -> int:
     given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
     settings = from_strings(given)
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings, _make, _PATIENT))
+    return run(assemble(settings, _make))
 
 
 @contextmanager

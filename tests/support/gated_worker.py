@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from elmo_serve.processes.arena import view
+from elmo_serve.processes.heartbeat import Alive
 from elmo_serve.workers import model_loading
 from elmo_serve.workers.messages import (
     Batch,
@@ -33,6 +34,9 @@ INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
 # A batch with one of these words raises, has a vector that is not finite, kills its worker or makes
 # it hang.
 RAISES, NAN, DIES, HANGS = "!raises", "!nan", "!dies", "!hangs"
+
+_A_DAY = 86_400.0
+"""Seconds of silence that a worker asks for: behind a closed gate it does not count as hung."""
 
 
 @dataclass(eq=False)
@@ -56,12 +60,12 @@ class GatedWorker:
     _due: float = 0.0  # time of the loop; uvloop's handle of a delay of 0 does not know it
     _left: dict[int, float] = field(default_factory=dict)  # seconds of the one that is interrupted
 
-    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
         self._on_message, self._on_exit = on_message, on_exit
         if self.loads:
             self.report(Ready(INFO, WarmUp(0, self.warm_up)))
 
-    def report(self, message: Message) -> None:
+    def report(self, message: Message | Alive) -> None:
         """Send a message, as the process of a worker does."""
         asyncio.get_running_loop().call_soon(self._on_message, message)
 
@@ -120,6 +124,7 @@ class GatedWorker:
         batch = self.queue[0]
         if batch not in self.batches:
             self.batches.append(batch)
+        self.report(Alive() if _holds(batch, HANGS) else Alive(_A_DAY))
         if self.is_open and not _holds(batch, HANGS):
             seconds = self._left.pop(batch.id, self.seconds_per_token * batch.padded_tokens)
             loop = asyncio.get_running_loop()
@@ -147,7 +152,7 @@ class ModelWorker(GatedWorker):
         values = (str(model), "cpu", "float32", 1, 512)
         self._settings = RunnerSettings(*values, **more)
 
-    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
         super().start(on_message, on_exit)
         self._runner, message = model_loading.start(self._settings)
         self.report(message)

@@ -38,7 +38,7 @@ class HelpersHere(HelperPool):
         """Stop nothing."""
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, size: int, output: int = 0
+        self, function: Callable[..., Any], *arguments: object, output: int = 0
     ) -> asyncio.Future[Any]:
         """Return what a process would."""
         given = [each.array if isinstance(each, Block) else each for each in arguments]

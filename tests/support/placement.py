@@ -22,6 +22,7 @@ from elmo_model import checkpoints
 from elmo_model.checkpoints.softmax import StoredSoftmax, WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
+from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.text.alphabets import WordVocabulary
@@ -129,7 +130,7 @@ def _count(encoder: Encoder, device: PretendDevice, report: Report) -> None:
     layers = encoder.embed([*_SENTENCES, _LONG])
     report.waits, report.blocking_uploads = device.waits, device.blocking_uploads
     device.reset()
-    scorer.surprisal([*_SENTENCES, _LONG], layers)
+    whole(scorer.surprisal([*_SENTENCES, _LONG], layers))
     report.scorer_waits = device.waits
 
 

@@ -1,19 +1,30 @@
 """A model's runner in the process of a test: the messages of the server to it, and its answers."""
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from elmo_serve.processes.arena import Block, BlockName, Bytes
 from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.heartbeat import Heartbeat
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message
 from elmo_serve.workers.model_worker import Runner
 
 
 class Messages(Parent):
-    """The server's messages to a worker, which are all there from the start, and its answers."""
+    """The server's messages to a worker, and all that it sends.
 
-    def __init__(self, *messages: Batch | Drop) -> None:
+    They are there from the start, except for those in `later` until they are moved. `now` is the
+    clock of the heartbeat, which stands still by default.
+    """
+
+    def __init__(self, *messages: Batch | Drop, now: Callable[[], float] = lambda: 0.0) -> None:
+        self.heart = Heartbeat(self.send, now)
         self._messages = list(messages)
-        self.answers: list[Message] = []
+        self.later: list[Batch | Drop] = []
+        self.sent: list[object] = []
+        self._thread = threading.get_ident()
 
     def has_message(self) -> bool:
         return bool(self._messages)
@@ -24,8 +35,8 @@ class Messages(Parent):
         return self._messages.pop(0)
 
     def send(self, message: object) -> None:
-        assert isinstance(message, Done | Failed)
-        self.answers.append(message)
+        assert threading.get_ident() == self._thread, "only the thread that serves sends"
+        self.sent.append(message)
 
     def memory(self, block: Block | BlockName) -> Bytes:
         assert isinstance(block, Block)
@@ -34,7 +45,11 @@ class Messages(Parent):
 
 def served(runner: Runner, *messages: Batch | Drop) -> list[Message]:
     """Let a runner work on these messages until the server closes the channel."""
-    parent = Messages(*messages)
+    return serve(runner, Messages(*messages))
+
+
+def serve(runner: Runner, parent: Messages) -> list[Message]:
+    """Do the same with these messages, and keep all that the runner sends in them."""
     with pytest.raises(EOFError):
         runner.serve(parent)
-    return parent.answers
+    return [each for each in parent.sent if isinstance(each, Done | Failed)]

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 
 
 class LoopClock:
-    """The clock of the running event loop; implements `elmo_serve.processes.watchdog.Clock`."""
+    """The clock of the running event loop; implements `elmo_serve.processes.clock.Clock`."""
 
     def now(self) -> float:
         """Return the time of the loop."""

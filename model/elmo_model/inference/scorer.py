@@ -1,8 +1,8 @@
 """The language model for inference: surprisal of words, and the most probable ones at a place."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Generator, Iterator, Sequence
+from typing import Literal, TypeVar, cast
 
 import orjson
 import torch
@@ -16,14 +16,20 @@ from elmo_model.inference.threads import inference
 
 Direction = Literal["forward", "backward", "both"]
 
+Result = TypeVar("Result")
+
+Steps = Generator[None, None, Result]
+"""A computation that stops after each part of its rows or places."""
+
 MAX_WORD_BYTES = 128
 """Longest word, in bytes of its JSON text, that is offered as a substitute."""
 
-_WORDS, _ROWS = 4096, 128
-"""Words and vectors of one product on a CPU, whose float32 results take 2 MiB, or 4 MiB with two
-bytes a number: more cost fewer calls, and leave the cache of a core."""
-_DEVICE_LOGITS = 1 << 27
-"""Logits of one product on another device, 512 MiB: fewer cost more launches."""
+_WORDS = 4096
+"""Words of one product on a CPU, with the rows of a step: more cost fewer calls, and leave the
+cache of a core."""
+_STEP_ROWS, _STEP_PLACES = 128, 32
+"""Rows, and places of substitutes, between two stops. More are a little faster, and let whoever
+needs the thread wait for longer: rows of one step take 0.12 s on two cores with 50,000 words."""
 _LARGEST, _SMALLEST = 127.0, 1e-30  # of a signed byte; the least number that rows are divided by
 _WHOLE_LOGITS = 1 << 23
 """Logits in memory at once where all words of a place are compared; one place has at least one row
@@ -53,9 +59,7 @@ class Scorer:
             softmax.scale is not None and ends.device.type == "cpu" and has_eight_bits()
         )
         form = QuantisedLinear if self._has_bytes else TorchLinear
-        block, self._rows = _WORDS, _ROWS
-        if ends.device.type != "cpu":
-            block, self._rows = len(softmax.bias), max(1, _DEVICE_LOGITS // len(softmax.bias))
+        block = _WORDS if ends.device.type == "cpu" else len(softmax.bias)
         starts = range(0, len(softmax.bias), block)
         self._products = [form(self._softmax.rows(slice(i, i + block))) for i in starts]
         self._factors = torch.split(self._softmax.bias.exp(), block)
@@ -71,8 +75,10 @@ class Scorer:
 
     def surprisal(
         self, sentences: Sequence[Sequence[str]], found: Sequence[Tensor]
-    ) -> list[Tensor]:
+    ) -> Steps[list[Tensor]]:
         """Map each sentence of n tokens to (3, n + 1): forward, backward, and 1 for unknown.
+
+        Stops after at most 128 rows, which are those of 64 tokens.
 
         The values are bits, -log2 of the probability of each token; the last column has that of the
         end boundary forward, and of the begin boundary backward. `found` are the layers
@@ -88,23 +94,24 @@ class Scorer:
         if not rows:
             return []
         ids = torch.cat(targets).to(rows[0].device, non_blocking=True)
-        with inference(ids.device):  # also in a caller's autocast
-            bits = self._bits(torch.cat(rows), ids)
+        bits = yield from _in_inference(ids.device, self._bits(torch.cat(rows), ids))
         both = torch.stack((bits, (ids == self._unknown).float()))
         parts = torch.split(both, [2 * len(sentence) + 2 for sentence in sentences], dim=1)
         return [_three_rows(part) for part in parts]
 
     def substitutes(
         self, found: Tensor, places: Sequence[int], k: int, direction: Direction
-    ) -> list[list[dict[str, str | float]]]:
+    ) -> Steps[list[list[dict[str, str | float]]]]:
         """Return the k most probable words at each place of a sentence, and their probabilities.
+
+        Stops after at most 32 places.
 
         `found` are the layers (L + 1, n, 2P) of the sentence. "both" is the product of the two
         directions divided by the share of the word in the training text, which both have counted,
         normalised over all candidates. Boundaries and `<UNK>` are none.
         """
         vectors = [each[list(places)] for each in self._around(found[-1])]
-        step = max(1, _WHOLE_LOGITS // len(self._softmax.bias))
+        step = max(1, min(_STEP_PLACES, _WHOLE_LOGITS // len(self._softmax.bias)))
         lists = []
         for start in range(0, len(places), step):
             ahead, behind = (each[start : start + step] for each in vectors)
@@ -116,6 +123,7 @@ class Scorer:
                 words = [self.vocabulary.words[row] for row in rows]
                 pairs = zip(words, values, strict=True)
                 lists.append([{"word": word, "probability": value} for word, value in pairs])
+            yield
         return lists
 
     def _around(self, top: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,38 +161,50 @@ class Scorer:
         is_word[[*self._boundaries, self._unknown]] = 0
         return -is_word.cumsum(0).add_(_RANK_OFFSET).log_()
 
-    def _bits(self, rows: Tensor, targets: Tensor) -> Tensor:
+    def _bits(self, rows: Tensor, targets: Tensor) -> Steps[Tensor]:
         """Map vectors (N, P) and N words to their surprisal in bits (N,).
 
         Rows where exp comes near the limits of float32 are computed again from their logits.
         """
         own = (rows * self._softmax.rows(targets)).sum(dim=1) + self._softmax.bias[targets]
-        if rows.device.type == "cpu":
-            half = len(rows) // 2
-            both = self._directions.run(
-                lambda: self._log_sums(rows[:half]), lambda: self._log_sums(rows[half:])
-            )
-            sums = torch.cat(both)
-        else:
-            sums = self._log_sums(rows)
+        parts = []
+        for part in torch.split(rows, _STEP_ROWS):
+            parts.append(self._log_sums(part))
+            yield
+        sums = torch.cat(parts)
         if (unsafe := ~(sums.abs() < _SAFE)).any():  # the one wait for a device
-            again = torch.split(rows[unsafe], max(1, _WHOLE_LOGITS // len(self._softmax.bias)))
-            sums[unsafe] = torch.cat([self._logits(part).logsumexp(dim=1) for part in again])
+            most = max(1, min(_STEP_ROWS, _WHOLE_LOGITS // len(self._softmax.bias)))
+            parts = []
+            for part in torch.split(rows[unsafe], most):
+                parts.append(self._logits(part).logsumexp(dim=1))
+                yield
+            sums[unsafe] = torch.cat(parts)
         return (sums - own) / math.log(2)
 
     def _log_sums(self, rows: Tensor) -> Tensor:
+        """Map (N, P) to the logarithms (N,) of the sums of exp over all logits.
+
+        On a CPU each half of the rows has half of the cores.
+        """
+        if rows.device.type != "cpu":
+            return self._log_sums_by_block(rows)
+        half = len(rows) // 2
+        both = self._directions.run(
+            lambda: self._log_sums_by_block(rows[:half]),
+            lambda: self._log_sums_by_block(rows[half:]),
+        )
+        return torch.cat(both)
+
+    def _log_sums_by_block(self, rows: Tensor) -> Tensor:
         """Map (N, P) to the logarithms (N,) of the sums of exp over all logits, block by block.
 
         A sum is that of exp of each product times exp of its bias: no pass over the products looks
         for the largest one.
         """
-        sums = []
-        for part in torch.split(rows, self._rows):
-            total = part.new_zeros(len(part))
-            for products, factors in zip(self._blocks(part), self._factors, strict=True):
-                total.addmv_(products.exp_(), factors)
-            sums.append(total.log_())
-        return torch.cat(sums)
+        total = rows.new_zeros(len(rows))
+        for products, factors in zip(self._blocks(rows), self._factors, strict=True):
+            total.addmv_(products.exp_(), factors)
+        return total.log_()
 
     def _logits(self, rows: Tensor) -> Tensor:
         """Map (m, P) to all logits (m, V)."""
@@ -200,6 +220,17 @@ class Scorer:
         for product in self._products:
             coarse, rest = product.linear(halves).chunk(2)
             yield coarse.add_(rest)
+
+
+def _in_inference(device: torch.device, steps: Steps[Result]) -> Steps[Result]:
+    """Compute each step without gradients, also in a caller's autocast, and stop outside of it."""
+    while True:
+        with inference(device):
+            try:
+                next(steps)
+            except StopIteration as end:
+                return cast("Result", end.value)
+        yield
 
 
 def _halves(rows: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_model.inference.steps import whole
 from elmo_model.models.catalogue import tokenization
 from elmo_model.text.batches import by_length
 from elmo_model.text.tokenizers import RAW_FROM, raw_note
@@ -131,7 +132,7 @@ def _computed(sentences: Iterator[Sequence[str]], network: LanguageModel) -> Ite
     for lines in _pieces(sentences):
         found: dict[int, Any] = {}
         for batch in by_length(range(len(lines)), lines, _BATCH_TOKENS):
-            results = network.results([lines[i] for i in batch], [Scores()] * len(batch))
+            results = whole(network.results([lines[i] for i in batch], [Scores()] * len(batch)))
             found.update(zip(batch, (each.tolist() for each in results), strict=True))
         for number, tokens in enumerate(lines):
             yield tokens, *found[number]  # forward, backward, unknown

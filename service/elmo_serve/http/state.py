@@ -20,7 +20,6 @@ from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.engine import Engine
@@ -29,7 +28,7 @@ from elmo_serve.tasks.opening import TaskThread
 from elmo_serve.uses import ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
+from elmo_serve.workers.specs import MakeWorker, worker_process, worker_specs
 
 if TYPE_CHECKING:  # an extra
     from opentelemetry.sdk.trace import TracerProvider
@@ -136,15 +135,13 @@ class Server:
 def assemble(
     settings: Settings,
     make_worker: MakeWorker = worker_process,
-    timeouts: Timeouts = TIMEOUTS,
     hardware: Hardware | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Server:
     """Return a server whose processes are not started yet.
 
-    `make_worker` makes the workers; `timeouts` say when one of them counts as hung. `hardware` is
-    by default that of this machine. `environment` has the variables of OpenTelemetry, which
-    are no settings.
+    `make_worker` makes the workers. `hardware` is by default that of this machine. `environment`
+    has the variables of OpenTelemetry, which are no settings.
     """
     metrics = Metrics()
     arena = Arena()
@@ -154,7 +151,7 @@ def assemble(
     hardware = hardware or Hardware.here()
     pools = {
         model.name: WorkerPool(
-            worker_specs(model, settings, arena, hardware, make_worker, timeouts),
+            worker_specs(model, settings, arena, hardware, make_worker),
             metrics,
             fault=model.fault,
         )

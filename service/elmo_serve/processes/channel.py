@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from elmo_serve.processes.arena import ArenaMap, Block, BlockName, Bytes
+from elmo_serve.processes.heartbeat import Heartbeat
 
 _LENGTH: Final = struct.Struct("<I")
 
@@ -132,9 +133,10 @@ class Channel:
 
 
 class Parent:
-    """The child's end, and its view of the shared memory. It blocks."""
+    """The child's end, its heartbeat, and its view of the shared memory. It blocks."""
 
     def __init__(self, end: socket.socket, arena: ArenaMap) -> None:
+        self.heart = Heartbeat(self.send)
         self._end = end
         self._arena = arena
 

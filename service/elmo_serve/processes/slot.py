@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, TaskT, Timeouts, Timer, Workload
+from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock, Timer
+from elmo_serve.processes.heartbeat import LOADING_SECONDS, SILENT_SECONDS, Alive
+from elmo_serve.processes.size_limit import SizeLimit
+from elmo_serve.processes.watchdog import Watchdog
 
 _log = logging.getLogger("elmo_serve.processes")
 
@@ -37,6 +41,8 @@ value is a longer outage, a smaller one starts the next child on a device that i
 """
 
 State = Literal["loading", "ready", "down"]
+
+TaskT = TypeVar("TaskT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,27 +108,44 @@ class SlotSpec:
 
     `name` is for log lines and reasons, `labels` are added to its log lines; `loading` is the
     reason why a child that starts is not ready. `make` is given the message with which an earlier
-    child was ready, None for the first one. A task is given time for `minimum_size` units at least;
-    `largest_size` is the most that it may have, 0 where there is no limit. `given_up_delay` is the
-    pause in seconds before each start after `MAX_FAILED_STARTS` have failed in a row.
+    child was ready, None for the first one. A child with a task may be silent for `silent_seconds`,
+    or for as long as it has asked for. `largest_size` is the most that a task may have, 0 where
+    there is no limit. `given_up_delay` is the pause in seconds before each start after
+    `MAX_FAILED_STARTS` have failed in a row.
     """
 
     name: str
     loading: str
     make: Callable[[Any], Child]
-    timeouts: Timeouts
-    minimum_size: int
+    silent_seconds: float = SILENT_SECONDS
     largest_size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     given_up_delay: float = LONGEST_DELAY
 
 
-class Slot(Workload[TaskT]):
+@dataclass(slots=True, eq=False)
+class _Assigned(Generic[TaskT]):
+    """A task of a slot; `seconds` are those that it ran before it was interrupted."""
+
+    task: TaskT
+    size: int
+    is_urgent: bool
+    seconds: float = 0.0
+
+
+class Slot(Generic[TaskT]):
     """A place for one child at a time, and the tasks that were given to it.
 
-    The child is killed when a task, or its start, takes too long, and replaced whenever it ends.
-    The tasks of a killed child are kept until it has ended: it may still write to the shared memory
-    that they hold.
+    The child works on one task at a time, in the order of `assign`; an urgent one interrupts the
+    one that runs. A child that is silent for too long while it has a task, or starts, is killed,
+    and one is replaced whenever it ends. The tasks of a killed child are kept until it has ended:
+    it may still write to the shared memory that they hold.
+
+    Attributes:
+        state: whether the child can work on tasks; `reason` says why not.
+        failed_starts: starts that failed in a row; `start_failure` says why the last one did.
+        seconds: of the last task, its way to the child and back included.
+        full_pace: seconds a unit of the last task that was about full; 0 if unknown.
     """
 
     def __init__(
@@ -131,17 +154,22 @@ class Slot(Workload[TaskT]):
         listener: SlotListener[TaskT],
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
-        super().__init__(
-            spec.timeouts, spec.minimum_size, spec.largest_size, self._kill_hung, clock
-        )
         self.state: State = "loading"
-        self.reason = spec.loading  # why it is not ready
-        self.failed_starts = 0  # in a row
-        self.start_failure = ""  # why the last start failed
+        self.reason = spec.loading
+        self.failed_starts = 0
+        self.start_failure = ""
+        self.seconds = 0.0
+        self.full_pace = 0.0
         self.labels = spec.labels
         self.child = spec.make(None)
         self._spec = spec
         self._listener = listener
+        self._clock = clock
+        self._watchdog = Watchdog(self._kill_hung, clock)
+        self._tasks: deque[_Assigned[TaskT]] = deque()
+        self._limit = SizeLimit(spec.largest_size)
+        self._began = 0.0  # when the first of the tasks began to run, or to run again
+        self._pause = 0.0  # seconds of the last interruption of it
         self._report: Any = None  # with which a child was ready
         self._ready_since = 0.0
         self._losses = 0  # in a row
@@ -159,6 +187,80 @@ class Slot(Workload[TaskT]):
         """Tell whether many starts in a row have failed."""
         return self.failed_starts >= MAX_FAILED_STARTS
 
+    # Tasks
+
+    @property
+    def budget(self) -> int:
+        """The largest size that a task may have; 0 where there is no limit."""
+        return self._limit.size
+
+    @property
+    def task_count(self) -> int:
+        """Tasks that run or wait at the child."""
+        return len(self._tasks)
+
+    @property
+    def running(self) -> TaskT | None:
+        """The task that runs, if there is one."""
+        return self._tasks[0].task if self._tasks else None
+
+    @property
+    def tasks(self) -> Sequence[TaskT]:
+        """The tasks that run or wait at the child."""
+        return [each.task for each in self._tasks]
+
+    @property
+    def interruptible_in(self) -> float:
+        """Return the seconds until the task that runs has run as long as its last interruption."""
+        return max(0.0, self._began + self._pause - self._clock.now())
+
+    def assign(self, task: TaskT, size: int = 1, *, is_urgent: bool = False) -> None:
+        """Note that the child was given a task of so many units.
+
+        An urgent one interrupts the task that runs. The child may be silent for as long as before:
+        the part of that task on which it works may be a long one.
+        """
+        now, added = self._clock.now(), _Assigned(task, size, is_urgent)
+        if not self._tasks:
+            self._watchdog.allow(self._spec.silent_seconds)
+        if is_urgent and self._tasks:
+            self._tasks[0].seconds += now - self._began
+            self._tasks.appendleft(added)
+        else:
+            self._tasks.append(added)
+        if self._tasks[0] is added:
+            self._began, self._pause = now, 0.0
+
+    def finish(self, task: TaskT | None = None) -> TaskT:
+        """Note that the first task, or `task`, is done, and return it.
+
+        A task may be done before the child has read of the one that was to interrupt it.
+        """
+        done = next(each for each in self._tasks if task is None or each.task is task)
+        now, self.seconds = self._clock.now(), done.seconds
+        if done is self._tasks[0]:
+            self.seconds += now - self._began
+            self._began, self._pause = now, self.seconds if done.is_urgent else 0.0
+        self._tasks.remove(done)
+        if 2 * done.size >= max(1, self.budget):
+            self.full_pace = self.seconds / done.size
+        if self._tasks:
+            self._watchdog.allow(self._spec.silent_seconds)
+        else:
+            self._watchdog.cancel()
+        return done.task
+
+    def adjust_budget(self, size: int, *, was_memory_short: bool) -> bool:
+        """Learn the budget from a task of this size; return whether the budget has changed."""
+        before = self.budget
+        if was_memory_short:
+            self._limit.limit(size // 2)
+        else:
+            self._limit.grow(size)
+        return self.budget != before
+
+    # The child
+
     def start(self, report: Any = None) -> None:
         """Start the child; `report` is the one with which another child of the pool was ready."""
         if self._is_stopping:
@@ -166,29 +268,26 @@ class Slot(Workload[TaskT]):
         if report is not None:
             self._report, self.child = report, self._spec.make(report)
         self.state, self.reason = "loading", self._spec.loading
-        self._watchdog.wait(self._spec.timeouts.load)
+        self._watchdog.allow(LOADING_SECONDS)
         child = self.child
         child.start(partial(self._on_message, child), partial(self._on_exit, child))
 
     def mark_ready(
-        self,
-        report: Any = None,
-        seconds_per_unit: float = 0.0,
-        seconds_per_step: float = 0.0,
-        size: int = 0,
+        self, report: Any = None, seconds_per_unit: float = 0.0, largest_size: int = 0
     ) -> None:
-        """Note that the child has started; its warm-up took so long per unit of size, if known.
+        """Note that the child has started.
 
-        `report` is given to the maker of the next child. A step is one of those that a task takes
-        one after the other, whatever its size. `size` is the largest that a task may have; 0 where
-        the warm-up has found no limit.
+        `report` is given to the maker of the next child. Its warm-up took `seconds_per_unit`, and
+        found that a task may have `largest_size`; 0 where it has not measured that.
         """
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
         self._report = report
         self._ready_since = self._clock.now()
         self._watchdog.cancel()
-        self._calibrate(seconds_per_unit, seconds_per_step, size)
+        if largest_size:
+            self._limit.limit(largest_size)
+        self.full_pace = self.full_pace or seconds_per_unit
 
     def retry_rarely(self) -> None:
         """Count as given up: from now on `given_up_delay` lies before each start."""
@@ -218,15 +317,19 @@ class Slot(Workload[TaskT]):
         await self.child.stop()
 
     def _on_message(self, child: Child, message: Any) -> None:
-        if child is self.child and self.state != "down":
+        if child is not self.child or self.state == "down":
+            return
+        if not isinstance(message, Alive):
             self._listener.on_message(self, message)
+        elif self._tasks or self.state == "loading":
+            self._watchdog.allow(message.seconds)
 
     def _kill_hung(self, seconds: float) -> None:
         """Kill the child and give its tasks back; its end may come later, or never."""
-        self._log(logging.ERROR, "hangs", silent_seconds=round(seconds, 1))
+        self._log(logging.ERROR, "hangs", silent_seconds=seconds)
         self._unreaped[self.child] = self.tasks
         self.child.kill()
-        self._lose(f"sent no message for {seconds:.1f} s and was killed", was_hung=True)
+        self._lose(f"sent no message for {seconds:g} s and was killed", was_hung=True)
 
     def _on_exit(self, child: Child, reason: str) -> None:
         was_hung = self._unreaped.pop(child, None) is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
-from elmo_serve.processes.watchdog import Clock, Timer
+from elmo_serve.processes.clock import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
 from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
 from elmo_serve.scheduling.throughput import ThroughputEstimate
@@ -239,7 +239,7 @@ class Dispatcher:
                     job.was_lost = True
                 batches.insert(0, jobs)
             else:
-                self._failures.labels("worker_lost").inc(len(jobs))
+                self.metrics.cancelled_lost.inc(len(jobs))
                 self._fail(jobs, f"The worker was lost: {reason}.", retry_after=1)
         self.queue.retry(*batches)
         self._schedule()

@@ -13,7 +13,7 @@ from elmo_serve.errors import Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
-from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock
+from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.dispatcher import Dispatcher

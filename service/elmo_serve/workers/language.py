@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.models.opening import needed_softmax, open_model
 from elmo_serve.output import Scores, Substitutes, Wanted
+from elmo_serve.processes.heartbeat import LOADING_SECONDS, Steps
 from elmo_serve.workers.messages import SoftmaxInfo
 
 
@@ -25,29 +25,35 @@ class LanguageModel:
     def __init__(self, encoder: Encoder, stored: StoredSoftmax) -> None:
         self.info = SoftmaxInfo(stored.words, stored.total)
         self._encoder, self._stored = encoder, stored
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """The softmax over the encoder. Raises CheckpointError for a damaged file."""
-        return Scorer(self._encoder, self._stored.read())
+        self._scorer: Scorer | None = None
 
     def results(
         self,
         sentences: Sequence[Sequence[str]],
         wanted: Sequence[Wanted],
         layers: Sequence[Tensor] | None = None,
-    ) -> list[Tensor]:
+    ) -> Steps[list[Tensor]]:
         """Map sentences to their scores or substitutes, in the shapes of their outputs.
 
-        `layers` are those of `encode`, where they are computed already.
+        `layers` are those of `encode`, where they are computed already. Stops before it reads the
+        softmax, and as `Scorer` does. Raises CheckpointError for a damaged softmax.
         """
         layers = self.encode(sentences) if layers is None else layers
+        if self._scorer is None:
+            yield LOADING_SECONDS
+        if self._scorer is None:  # still: another batch may have run meanwhile
+            self._scorer = Scorer(self._encoder, self._stored.read())
+        scorer = self._scorer
         scored = [i for i, output in enumerate(wanted) if isinstance(output, Scores)]
-        bits = self.scorer.surprisal([sentences[i] for i in scored], [layers[i] for i in scored])
-        found = dict(zip(scored, bits, strict=True))
+        rows = [sentences[i] for i in scored], [layers[i] for i in scored]
+        found = dict(zip(scored, (yield from scorer.surprisal(*rows)), strict=True))
         for i, output in enumerate(wanted):
             if isinstance(output, Substitutes):
-                found[i] = self._text(layers[i], output)
+                words = yield from scorer.substitutes(
+                    layers[i], output.positions, output.k, output.direction
+                )
+                text = orjson.dumps(words).ljust(output.size(*layers[i].shape[1:]))
+                found[i] = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
         return [found[i] for i in range(len(wanted))]
 
     @classmethod
@@ -63,8 +69,3 @@ class LanguageModel:
     def encode(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P)."""
         return self._encoder.encode_whole(sentences).sentences()
-
-    def _text(self, layers: Tensor, output: Substitutes) -> Tensor:
-        words = self.scorer.substitutes(layers, output.positions, output.k, output.direction)
-        text = orjson.dumps(words).ljust(output.size(layers.shape[1], layers.shape[2]))
-        return torch.from_numpy(np.frombuffer(text, np.uint8).copy())

@@ -87,13 +87,11 @@ class WarmUp:
     """The measurements of a warm-up; 0 where nothing was measured.
 
     `tokens` are those of the largest batch that the device has memory for, padding included.
-    `seconds_per_token` was measured with such a batch, its words in the cache, and
-    `seconds_per_step` with a single sentence.
+    `seconds_per_token` was measured with such a batch, its words in the cache.
     """
 
     tokens: int = 0
     seconds_per_token: float = 0.0
-    seconds_per_step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,6 @@ _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
 # Three sentences of different lengths.
 _SELF_TEST = (_SENTENCE, _SENTENCE[:3], 2 * _SENTENCE + _SENTENCE[:4])
 
-_STEPS = 16
-"""Tokens of the single sentence whose pace the warm-up measures; each takes two cores about 5 ms at
-the original size, and so do more of them."""
-
-_RUNS = 3
-"""Runs of that sentence; more are less likely to be slowed down by another process every time."""
-
 _LEAST_TOKENS = 256
 """Padded tokens of the smallest batch that the warm-up tries where memory is short; below it a
 device has no use."""
@@ -202,8 +195,7 @@ def _warm_up_within(encoder: Encoder, tokens: int) -> WarmUp | None:
     """Run batches of up to `tokens` tokens; None for a lack of memory.
 
     One batch has as many sentences as fit, one has long sentences. The long batch is timed in its
-    second run, when its words are in the caches, and a single sentence in the fastest of a few:
-    another process may have had the cores.
+    second run, when its words are in the caches.
     """
     try:
         wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
@@ -213,10 +205,7 @@ def _warm_up_within(encoder: Encoder, tokens: int) -> WarmUp | None:
             [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
         ]
         encoder.embed(long)
-        alone = [["0-0"] * _STEPS]
-        encoder.embed(alone)
-        steps = min(_seconds(encoder, alone) for _ in range(_RUNS))
-        return WarmUp(tokens, _seconds(encoder, long) / tokens, steps / _STEPS)
+        return WarmUp(tokens, _seconds(encoder, long) / tokens)
     except Exception as error:
         if is_memory_short(error):
             return None

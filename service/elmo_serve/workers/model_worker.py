@@ -23,18 +23,12 @@ from elmo_model.word_vectors import WordVectors
 from elmo_serve.output import NAMED
 from elmo_serve.processes.arena import Bytes, view
 from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.heartbeat import Steps
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
 from elmo_serve.workers.staging import Staging
-from elmo_serve.workers.vectors import (
-    Control,
-    Static,
-    Steps,
-    static_vectors,
-    vectors_in_steps,
-    whole,
-)
+from elmo_serve.workers.vectors import Control, Static, static_vectors, vectors_in_steps
 
 _CUDA_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
@@ -111,10 +105,11 @@ class Runner:
                     continue
                 waiting.append((message, self._control(parent)))
             batch, control = waiting[0]
-            for _ in self._answer(batch, parent, control):
+            for seconds in self._answer(batch, parent, control):
                 self._send_transfers(parent)
                 if parent.has_message():
                     self._take(parent.receive(), waiting, parent)
+                parent.heart.beat(seconds)
             waiting.popleft()
 
     def _take(
@@ -126,13 +121,14 @@ class Runner:
                 if batch.id == message.batch:
                     control.dropped.update(message.sentences)
         elif message.is_urgent:
-            whole(self._answer(message, parent, Control()))
+            for seconds in self._answer(message, parent, Control(lambda: parent.heart.is_due)):
+                parent.heart.beat(seconds)
         else:
             waiting.append((message, self._control(parent)))
 
     def _control(self, parent: Parent) -> Control:
         """Return the control of a batch that stops for messages, and for those to be sent."""
-        return Control(lambda: parent.has_message() or self._has_copied())
+        return Control(lambda: parent.has_message() or self._has_copied() or parent.heart.is_due)
 
     def _has_copied(self) -> bool:
         return bool(self._transfers) and self._transfers[0].not_finite.done()

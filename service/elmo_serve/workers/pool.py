@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.processes.slot import LostTasks, Slot, SlotSpec
-from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
 
 _log = logging.getLogger("elmo_serve.workers")
@@ -86,8 +86,7 @@ class WorkerPool:
 
     def submit(self, batch: Batch, slot: WorkerSlot) -> None:
         """Give a worker a batch; it runs behind those it already has, unless it is urgent."""
-        steps = batch.padded_tokens // len(batch.sentences)
-        slot.assign(batch, batch.padded_tokens, steps, is_urgent=batch.is_urgent)
+        slot.assign(batch, batch.padded_tokens, is_urgent=batch.is_urgent)
         slot.child.send(batch)
 
     def kill(self) -> None:
@@ -167,8 +166,9 @@ class WorkerPool:
         """Report the loss of a worker."""
         if lost.was_ready:
             self._metrics.worker_up.labels(**slot.labels).dec()
-        if lost.was_hung:
-            self._metrics.failures.labels("worker_hung").inc()
+        if lost.was_ready or lost.was_hung:
+            reason = "worker_hung" if lost.was_hung else "worker_lost"
+            self._metrics.failures.labels(reason).inc()
         self._count_ready()
         self._listener.on_lost(lost.running, lost.waiting, lost.reason)
 
@@ -180,9 +180,7 @@ class WorkerPool:
         self.info = ready.info
         self.kernels[slot.labels["device"]] = ready.info.kernel
         measured = ready.warm_up
-        slot.mark_ready(
-            ready, measured.seconds_per_token, measured.seconds_per_step, measured.tokens
-        )
+        slot.mark_ready(ready, measured.seconds_per_token, measured.tokens)
         self._metrics.batch_budget.labels(**slot.labels).set(slot.budget)
         self._metrics.worker_up.labels(**slot.labels).inc()
         _log.info("worker ready", extra=slot.labels)

@@ -16,19 +16,14 @@ from typing import Final
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
+from elmo_serve.processes.heartbeat import LOADING_SECONDS
 from elmo_serve.processes.slot import Child, SlotSpec
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSpec
 from elmo_serve.workers.devices import VISIBLE, Hardware
 from elmo_serve.workers.messages import Ready, RunnerSettings
 
 MakeWorker = Callable[[RunnerSettings, Arena], Child]
-
-TIMEOUTS: Final = Timeouts()
-
-_MINIMUM_TOKENS: Final = 256
-"""Padded tokens below which a batch is bound by latency; the watchdog counts it as that large."""
 
 _GIVEN_UP_DELAY: Final = 300.0
 """Seconds between two starts of a worker that has failed often: each reads the whole checkpoint."""
@@ -47,7 +42,6 @@ def worker_specs(
     arena: Arena,
     hardware: Hardware,
     make: MakeWorker = worker_process,
-    timeouts: Timeouts = TIMEOUTS,
 ) -> list[SlotSpec]:
     """Return the workers of one model: `workers_per_device` on each device of `hardware`.
 
@@ -76,8 +70,6 @@ def worker_specs(
             name="worker",
             loading="the model is loading",
             make=partial(_made, make, runner, arena),
-            timeouts=timeouts,
-            minimum_size=_MINIMUM_TOKENS,
             largest_size=settings.batch_tokens(name),
             labels={"model": model.name, "device": name},
             given_up_delay=_GIVEN_UP_DELAY,
@@ -98,6 +90,7 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     # torch, in the worker's process only.
     from elmo_serve.workers import model_loading, model_worker  # noqa: PLC0415
 
+    parent.heart.beat(LOADING_SECONDS)
     runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
     if runner is None:

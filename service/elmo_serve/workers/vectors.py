@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -13,28 +12,16 @@ from torch.nn import functional
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.run import never
+from elmo_model.inference.steps import whole
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
 from elmo_model.word_vectors import WordVectors
 from elmo_serve.output import Output, Wanted
+from elmo_serve.processes.heartbeat import Steps
 from elmo_serve.workers.language import LanguageModel
 
 # Tokens that are mixed at once: the sums of more would take memory beside that of the layers.
 _MIXED_TOKENS = 4_096
-
-Result = TypeVar("Result")
-
-Steps = Generator[None, None, Result]
-"""A computation that stops now and then, and returns a result in the end."""
-
-
-def whole(steps: Steps[Result]) -> Result:
-    """Compute to the end without a stop; return the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return cast("Result", end.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +98,7 @@ def vectors_in_steps(
             run.drop([place for place, i in enumerate(members) if i in control.dropped])
             if run.advance(control.stop):
                 return run.representations
-            yield
+            yield None
 
     for normalised in (False, True):
         asked = {
@@ -130,7 +117,7 @@ def vectors_in_steps(
     if others and language is not None:
         layers = (yield from encode(others)).sentences()
         own = [sentences[i] for i in others]
-        results = language.results(own, [wanted[i] for i in others], layers)
+        results = yield from language.results(own, [wanted[i] for i in others], layers)
         vectors.update(zip(others, results, strict=True))
     return [vectors[i] for i in range(len(wanted))]
 

@@ -14,6 +14,7 @@ from elmo_model.checkpoints.softmax import ENDING, WordSoftmax, open_file, save
 from elmo_model.inference import scorer as scorer_module
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
+from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training.perplexity import per_token
@@ -34,7 +35,7 @@ def score(
     elmo: ElmoNetwork, softmax: WordSoftmax, sentences: list[list[str]]
 ) -> list[torch.Tensor]:
     encoder = Encoder.of(elmo)
-    return Scorer(encoder, softmax).surprisal(sentences, encoder.embed(sentences))
+    return whole(Scorer(encoder, softmax).surprisal(sentences, encoder.embed(sentences)))
 
 
 def test_the_losses_of_the_first_batch_are_those_of_bilm_tfs_graph(
@@ -55,7 +56,7 @@ def test_the_losses_of_the_first_batch_are_those_of_bilm_tfs_graph(
             (h, c), _ = model.zero_state(golden.ROWS).directions()
             steps, rows = direction.index.shape
             layers, _, _ = stack(vectors[direction.index.flatten()], (rows,) * steps, h, c)
-            bits = scorer._bits(layers[-1], direction.targets.flatten())
+            bits = whole(scorer._bits(layers[-1], direction.targets.flatten()))
             losses.append(bits.mean().item() * math.log(2))
     expected = golden.log()["steps"][0]
     assert losses == pytest.approx([expected["forward"], expected["backward"]], abs=1e-5)
@@ -80,7 +81,7 @@ def test_a_sentence_has_the_surprisal_that_it_has_alone(
     together = score(elmo, softmax, SENTENCES)
     # blocks of a few words and a few rows
     monkeypatch.setattr(scorer_module, "_WORDS", 7)
-    monkeypatch.setattr(scorer_module, "_ROWS", 5)
+    monkeypatch.setattr(scorer_module, "_STEP_ROWS", 5)
     for sentence, found in zip(SENTENCES, together, strict=True):
         assert found.shape == (3, len(sentence) + 1)
         (alone,) = score(elmo, softmax, [sentence])
@@ -110,7 +111,7 @@ def test_sums_beyond_the_range_of_float32_are_those_of_logarithms(
 ) -> None:
     elmo, far = golden.first_model(tmp_path).elmo, replace(softmax, weight=softmax.weight * factor)
     (layers,) = found = Encoder.of(elmo).embed([["the", "of"]])
-    (bits,) = Scorer(Encoder.of(elmo), far).surprisal([["the", "of"]], found)
+    (bits,) = whole(Scorer(Encoder.of(elmo), far).surprisal([["the", "of"]], found))
     top = layers[-1, 0, : far.weight.shape[1]].double()  # predicts `of`
     logits = far.weight.double() @ top + far.bias.double()
     assert logits.abs().max() > 100
@@ -126,13 +127,13 @@ def test_probabilities_sum_to_one_and_are_those_of_the_surprisal(
     encoder = Encoder.of(elmo)
     scorer = Scorer(encoder, softmax)
     (layers,) = found = encoder.embed([sentence])
-    (bits,) = scorer.surprisal([sentence], found)
+    (bits,) = whole(scorer.surprisal([sentence], found))
     ahead, behind = scorer._around(layers[-1])
     logs = scorer._log_probabilities(ahead, behind, direction)
     torch.testing.assert_close(logs.exp().sum(dim=1), torch.ones(4), rtol=1e-5, atol=0)
 
     places, most = [1, 2], len(softmax.weight)
-    lists = scorer.substitutes(layers, places, most, direction)
+    lists = whole(scorer.substitutes(layers, places, most, direction))
     for place, words in zip(places, lists, strict=True):
         assert len(words) == most - 3
         assert not {"<S>", "</S>", "<UNK>"} & {str(each["word"]) for each in words}
@@ -143,7 +144,7 @@ def test_probabilities_sum_to_one_and_are_those_of_the_surprisal(
         if direction != "both":
             row = ("forward", "backward").index(direction)
             assert -math.log2(own) == pytest.approx(bits[row, place].item(), abs=1e-4)
-    (best,) = scorer.substitutes(layers, [1], 2, direction)
+    (best,) = whole(scorer.substitutes(layers, [1], 2, direction))
     assert [each["word"] for each in best] == [each["word"] for each in lists[0][:2]]
     # One row is another product than two: the last bits differ.
     for two, all_of_them in zip(best, lists[0], strict=False):
@@ -171,11 +172,11 @@ def test_both_directions_are_divided_by_the_share_of_a_word_and_normalised(
 def test_a_callers_autocast_changes_no_number(tmp_path: Path, softmax: WordSoftmax) -> None:
     encoder = Encoder.of(golden.first_model(tmp_path).eval().elmo)
     scorer, found = Scorer(encoder, softmax), encoder.embed(SENTENCES)
-    expected = scorer.surprisal(SENTENCES, found)
-    words = scorer.substitutes(found[0], [0], 3, "both")
+    expected = whole(scorer.surprisal(SENTENCES, found))
+    words = whole(scorer.substitutes(found[0], [0], 3, "both"))
 
     with torch.autocast("cpu", torch.bfloat16):
-        again = scorer.surprisal(SENTENCES, found)
-        assert scorer.substitutes(found[0], [0], 3, "both") == words
+        again = whole(scorer.surprisal(SENTENCES, found))
+        assert whole(scorer.substitutes(found[0], [0], 3, "both")) == words
 
     assert all(map(torch.equal, expected, again))

@@ -18,6 +18,7 @@ import pytest
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
+from elmo_serve.processes.heartbeat import LOADING_SECONDS, SILENT_SECONDS, Alive
 from elmo_serve.processes.slot import (
     LONGEST_DELAY,
     MAX_FAILED_STARTS,
@@ -27,11 +28,9 @@ from elmo_serve.processes.slot import (
     Slot,
     SlotSpec,
 )
-from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
 from tests.support.fake_child import FakeChild
 
-TIMEOUTS = Timeouts(load=100, first_batch=50, batch=5)
 GIVEN_UP_DELAY = 300.0
 
 
@@ -78,7 +77,12 @@ class Bench:
         for number in range(count):
             make = partial(self._make, str(number))
             labels = {"device": str(number)}
-            spec = SlotSpec("worker", "it loads", make, TIMEOUTS, 1, 1_000, labels, GIVEN_UP_DELAY)
+            spec = SlotSpec(
+                *("worker", "it loads", make),
+                largest_size=1_000,
+                labels=labels,
+                given_up_delay=GIVEN_UP_DELAY,
+            )
             self.slots.append(Slot(spec, self.listener, self.clock))
             self.slots[-1].start()
 
@@ -186,34 +190,18 @@ def test_a_task_may_be_done_before_it_is_interrupted() -> None:
     assert (bench.slot.finish("late"), bench.slot.seconds) == ("late", 1)
 
 
-def test_a_task_of_many_steps_has_the_time_of_its_steps() -> None:
-    """A step of one row takes longer than its part of a full task."""
-    bench = Bench()
-    bench.child.say("ready")
-    bench.slot.mark_ready(None, 1e-3, 0.1)
-    bench.slot.assign("long", 1_000, 1_000)
-    bench.clock.advance(999)
-    assert bench.losses == []
-    bench.clock.advance(2)
-
-    assert bench.losses[0].was_hung
-
-
 def test_a_child_that_is_silent_for_too_long_is_killed_and_the_reason_tells() -> None:
     bench = Bench()
     bench.child.say("ready")
-    bench.slot.assign("first", 1)
-    bench.clock.advance(1)
-    bench.slot.finish()
     child = bench.child
-    bench.slot.assign("hangs", 1)
-    bench.clock.advance(9)
+    bench.slot.assign("hangs")
+    bench.clock.advance(SILENT_SECONDS - 1)
     assert not child.is_killed
     bench.clock.advance(1)
 
     assert child.is_killed
     assert bench.losses[0].was_hung
-    assert "10.0 s" in bench.losses[0].reason
+    assert "20 s" in bench.losses[0].reason
     assert bench.losses[0].running == "hangs"
 
 
@@ -223,7 +211,7 @@ def test_a_hung_child_that_sigkill_does_not_end_is_lost_at_once() -> None:
     bench.slot.assign("hangs", 1)
     bench.slot.assign("waits", 1)
     bench.child.is_stuck = True
-    bench.clock.advance(TIMEOUTS.first_batch)
+    bench.clock.advance(SILENT_SECONDS)
 
     assert bench.child.is_killed
     assert bench.slot.state == "down"
@@ -239,7 +227,7 @@ def test_the_child_after_a_stuck_one_starts_when_that_has_ended_or_after_some_ti
         bench.child.say("ready")
         bench.slot.assign("hangs", 1)
         bench.child.is_stuck, stuck = True, bench.child
-        bench.clock.advance(TIMEOUTS.first_batch)
+        bench.clock.advance(SILENT_SECONDS)
         bench.clock.advance(min(ends_after, REAP_SECONDS - 1))
         assert bench.child is stuck
         if ends_after < REAP_SECONDS:
@@ -262,7 +250,7 @@ def test_the_tasks_of_a_stuck_child_are_kept_until_it_has_ended() -> None:
     bench.slot.assign(cast("str", task), 1)
     del task
     bench.child.is_stuck, stuck = True, bench.child
-    bench.clock.advance(TIMEOUTS.first_batch)
+    bench.clock.advance(SILENT_SECONDS)
     bench.losses.clear()
     bench.clock.advance(REAP_SECONDS)
     assert bench.child is not stuck
@@ -276,7 +264,7 @@ def test_the_tasks_of_a_stuck_child_are_kept_until_it_has_ended() -> None:
 
 async def test_a_block_of_a_killed_process_is_given_out_again_once_it_was_reaped() -> None:
     arena, clock, listener = Arena(1 << 20), FakeClock(), Listener()
-    spec = SlotSpec("worker", "it loads", lambda _: process, TIMEOUTS, 1)
+    spec = SlotSpec("worker", "it loads", lambda _: process)
     process = ChildProcess("test", hold, (), arena)
     slot = Slot(spec, listener, clock)
     slot.start()
@@ -290,7 +278,7 @@ async def test_a_block_of_a_killed_process_is_given_out_again_once_it_was_reaped
     slot.assign(cast("str", block), 1)
     del block
     os.kill(pid, signal.SIGSTOP)
-    clock.advance(TIMEOUTS.first_batch)
+    clock.advance(SILENT_SECONDS)
     assert listener.losses.pop().was_hung
     async with asyncio.timeout(300):
         while arena.acquire(100).start != place:  # noqa: ASYNC110
@@ -300,13 +288,37 @@ async def test_a_block_of_a_killed_process_is_given_out_again_once_it_was_reaped
         os.kill(pid, 0)
 
 
-def test_progress_renews_the_time_of_a_task() -> None:
+def test_a_child_that_says_that_it_computes_is_not_killed() -> None:
     bench = Bench()
     bench.child.say("ready")
-    bench.slot.assign("long", 1)
-    for _ in range(10):
-        bench.clock.advance(TIMEOUTS.first_batch - 1)
-        bench.slot.restart_timeout()
+    bench.slot.assign("long")
+    for seconds in (SILENT_SECONDS, LOADING_SECONDS, SILENT_SECONDS):
+        bench.child.say(Alive(seconds))
+        bench.clock.advance(seconds - 1)
+
+    assert bench.losses == []
+    assert bench.listener.messages == ["ready"]
+
+
+def test_an_urgent_task_does_not_shorten_the_silence_that_a_child_has_asked_for() -> None:
+    """The child may be reading a softmax when it is given the task."""
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("score")
+    bench.child.say(Alive(LOADING_SECONDS))
+    bench.slot.assign("urgent", is_urgent=True)
+    bench.clock.advance(LOADING_SECONDS - 1)
+
+    assert bench.losses == []
+
+
+def test_an_idle_child_may_be_silent() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("task")
+    bench.slot.finish()
+    bench.child.say(Alive())
+    bench.clock.advance(LOADING_SECONDS)
 
     assert bench.losses == []
 
@@ -314,7 +326,7 @@ def test_progress_renews_the_time_of_a_task() -> None:
 def test_a_start_that_takes_too_long_is_ended() -> None:
     bench = Bench()
     child = bench.child
-    bench.clock.advance(TIMEOUTS.load)
+    bench.clock.advance(LOADING_SECONDS)
 
     assert child.is_killed
     assert not bench.losses[0].was_ready
@@ -395,7 +407,7 @@ def test_the_next_child_is_made_from_the_report_of_the_last_one_that_was_ready()
 
 def test_the_pace_is_that_of_the_last_full_task() -> None:
     bench = Bench()
-    bench.slot.mark_ready(seconds_per_unit=1e-3)
+    bench.slot.mark_ready(None, 1e-3)
     assert bench.slot.full_pace == pytest.approx(1e-3)
     bench.run(seconds=2.0)
     assert bench.slot.seconds == 2.0

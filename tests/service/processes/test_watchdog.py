@@ -1,69 +1,18 @@
-"""Timeouts follow the latency of recent tasks, and a suspended process kills no child."""
+"""A silent child is reported, and no standstill of a machine counts as the silence of a child."""
 
-import asyncio
-import contextvars
+from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
-from elmo_serve.processes.watchdog import (
-    EVENT_LOOP_CLOCK,
-    BatchBudget,
-    LatencyEstimate,
-    Timeouts,
-    Watchdog,
-)
+from elmo_serve.processes.heartbeat import SILENT_SECONDS, Alive, Heartbeat
+from elmo_serve.processes.watchdog import Watchdog
 from tests.support.clock import FakeClock
-
-TIMEOUTS = Timeouts(first_batch=60, batch=5)
-REQUEST = contextvars.ContextVar("REQUEST", default="none")
-
-
-def estimate() -> LatencyEstimate:
-    return LatencyEstimate(TIMEOUTS, 64)
-
-
-def test_the_first_task_has_a_fixed_timeout() -> None:
-    assert estimate().timeout(1_000) == 60
-
-
-def test_a_timeout_is_a_multiple_of_the_slowest_recent_task() -> None:
-    latency = estimate()
-    latency.learn(1_000, 0.8)
-    latency.learn(1_000, 0.4)
-
-    assert latency.timeout(1_000) == pytest.approx(8)
-    assert latency.timeout(2_000) == pytest.approx(16)
-
-
-def test_small_tasks_count_as_larger_ones() -> None:
-    latency = estimate()
-    latency.learn(1, 1.0)
-
-    assert latency.timeout(1) == latency.timeout(64) == pytest.approx(10)
-
-
-def test_a_warm_up_is_a_lower_bound_of_the_estimate() -> None:
-    latency = estimate()
-    latency.calibrate(1e-3)
-    assert latency.timeout(1_000) == pytest.approx(10)
-    latency.learn(1_000, 0.1)
-
-    assert latency.timeout(1_000) == pytest.approx(10)
-
-
-def test_a_task_that_was_suspended_is_forgotten_after_a_number_of_tasks() -> None:
-    latency = estimate()
-    latency.learn(64, 10.0)
-    for _ in range(31):
-        latency.learn(1_000, 0.1)
-    assert latency.timeout(1_000) > 1_000
-    latency.learn(1_000, 0.1)
-
-    assert latency.timeout(1_000) == 5
 
 
 class Bench:
-    """A watchdog with a fake clock, and the timeouts it has reported."""
+    """A watchdog on a fake clock, and the silences that it has reported."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -71,71 +20,81 @@ class Bench:
         self.watchdog = Watchdog(self.reported.append, self.clock)
 
 
-def test_a_timeout_is_reported_once() -> None:
+def test_a_silence_is_reported_once() -> None:
     bench = Bench()
-    bench.watchdog.wait(2.0)
-    bench.clock.advance(1.9)
+    bench.watchdog.allow(20.0)
+    bench.clock.advance(19.9)
     assert bench.reported == []
     bench.clock.advance(100)
 
-    assert bench.reported == [2.0]
+    assert bench.reported == [20.0]
 
 
-def test_a_renewed_wait_replaces_the_one_before() -> None:
+def test_a_message_ends_a_silence() -> None:
     bench = Bench()
     for _ in range(5):
-        bench.watchdog.wait(2.0)
-        bench.clock.advance(1.9)
+        bench.watchdog.allow(20.0)
+        bench.clock.advance(19.9)
     bench.watchdog.cancel()
     bench.clock.advance(100)
 
     assert bench.reported == []
 
 
-def test_a_process_that_was_suspended_itself_waits_once_more() -> None:
+def test_a_late_tick_counts_as_one_and_is_never_the_last() -> None:
     bench = Bench()
-    bench.watchdog.wait(2.0)
-    bench.clock.suspend(60)
+    bench.watchdog.allow(3.0)
+    bench.clock.advance(1.5)
+    bench.clock.suspend(60)  # over the second tick
     assert bench.reported == []
-    bench.clock.advance(1.9)
+    bench.clock.suspend(60)  # over the third one
     assert bench.reported == []
-    bench.clock.advance(0.1)
+    bench.clock.advance(1.0)
 
-    assert bench.reported == [2.0]
-
-
-async def test_a_call_is_made_later_in_a_context_of_its_own() -> None:
-    called: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    REQUEST.set("one")
-    before = EVENT_LOOP_CLOCK.now()
-    EVENT_LOOP_CLOCK.call_later(0.01, lambda: called.set_result(REQUEST.get()))
-    assert not called.done()
-
-    assert await called == "none"
-    assert EVENT_LOOP_CLOCK.now() > before
+    assert bench.reported == [4.0]
 
 
-@pytest.mark.parametrize(
-    ("batches", "size"),
-    [
-        ([-400], 400),
-        ([-200, -500], 200),  # the second was cut earlier and tells nothing new
-        ([-100, *[100] * 31], 100),
-        ([-100, *[100] * 32], 113),
-        ([-100, *[50] * 1_000], 100),  # small batches prove nothing
-        ([-100, *[100] * 31, -100, 100], 100),  # a failure starts the probation again
-        ([-100, *[1_000] * 32 * 40], 1_000),
-    ],
-)
-def test_a_budget_is_limited_after_a_failure_and_grows_after_many_large_batches(
-    batches: list[int], size: int
+def standstills() -> Iterator[tuple[float, float, float]]:
+    """Yield the seconds of work up to a message, when a machine stands still, and for how long.
+
+    A standstill takes at most one tick of a child that works for long without a message.
+    """
+    for half_seconds in range(2, 1_201):
+        yield 1.0, 0.25, half_seconds / 2
+        yield 18.9, (half_seconds % 37) / 2 + 0.3, half_seconds / 2
+
+
+def test_a_standstill_of_the_whole_machine_kills_nobody() -> None:
+    for work, at, seconds in standstills():
+        bench = Bench()
+        bench.watchdog.allow(SILENT_SECONDS)
+        bench.clock.advance(at)
+        bench.clock.suspend(seconds)  # timers are looked at before the messages
+        bench.clock.advance(work - at)
+        assert bench.reported == [], (work, at, seconds)
+
+
+def test_a_child_that_stands_still_alone_is_found_on_a_machine_that_is_slow() -> None:
+    """Each tick is late by less than a tenth of a second."""
+    bench = Bench()
+    bench.watchdog.allow(SILENT_SECONDS)
+    for _ in range(20):
+        bench.clock.advance(0.99)
+        bench.clock.suspend(0.05)
+
+    assert bench.reported == [SILENT_SECONDS]
+
+
+@pytest.mark.parametrize("asked", [None, 600.0])
+def test_a_heartbeat_is_sent_once_a_second_and_before_a_long_part_at_once(
+    asked: float | None,
 ) -> None:
-    """A negative number is half of a batch that failed."""
-    budget = BatchBudget(1_000)
-    for batch in batches:
-        if batch < 0:
-            budget.limit(-batch)
-        else:
-            budget.grow(batch)
+    clock, sent = FakeClock(), list[Alive]()
+    heart = Heartbeat(sent.append, clock.now)
+    for _ in range(16):
+        clock.advance(0.25)
+        heart.beat()
+    assert sent == [Alive(SILENT_SECONDS)] * 4
+    heart.beat(asked)
 
-    assert budget.size == size
+    assert sent[4:] == ([] if asked is None else [Alive(asked)])

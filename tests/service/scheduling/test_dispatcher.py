@@ -11,7 +11,6 @@ import pytest
 
 from elmo_serve.errors import Overloaded, SentenceFailed, TooLarge, Unavailable
 from elmo_serve.processes.arena import Block
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
 from elmo_serve.workers.messages import Batch, Drop
@@ -255,7 +254,8 @@ async def test_the_batch_of_a_lost_worker_is_replayed_once_on_another() -> None:
         for task, sentence in zip(tasks, sentences, strict=True):
             check(await task, [sentence])
         assert max(b.computed.values()) == 2
-        assert b.count("elmo_failures_total", reason="worker_lost") == 0
+        assert b.count("elmo_failures_total", reason="worker_lost") == 1
+        assert b.count("elmo_cancelled_sentences_total", stage="lost") == 0
 
 
 @in_virtual_time
@@ -278,7 +278,8 @@ async def test_without_another_worker_the_batch_that_ran_fails_and_the_rest_wait
             else:
                 assert isinstance(answer, Embedded)
                 check(answer, [sentence])
-        assert b.count("elmo_failures_total", reason="worker_lost") == len(ran)
+        assert b.count("elmo_failures_total", reason="worker_lost") == 1
+        assert b.count("elmo_cancelled_sentences_total", stage="lost") == len(ran)
         assert b.count("elmo_worker_restarts_total", device="cpu") == 1
 
 
@@ -294,7 +295,7 @@ async def test_a_sentence_that_kills_workers_kills_two_of_three_at_most() -> Non
 
 @in_virtual_time
 async def test_a_worker_that_hangs_is_replaced_and_its_other_requests_are_answered() -> None:
-    async with bench(GatedWorker, timeouts=Timeouts(first_batch=5, batch=0.1)) as b:
+    async with bench(GatedWorker) as b:
         await b.ask([["warm"]])
         hung = b.ask([[HANGS]])
         await until(lambda: len(b.batches) == 2)

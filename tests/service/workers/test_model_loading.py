@@ -45,10 +45,10 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     assert first is not None and first.info.centre is not None
     assert message == Ready(first.info, first.warm_up, row_buckets.TRIALS)
     assert (first.info.layers, first.info.precision) == (3, "float32")
-    assert first.warm_up.seconds_per_token > 0 and first.warm_up.seconds_per_step > 0
+    assert first.warm_up.seconds_per_token > 0
     assert first.warm_up.tokens == own.warm_up_tokens
     info = replace(first.info, centre=replace(first.info.centre, tokens=1))
-    known = Ready(info, WarmUp(256, 1.0, 2.0), {"a trial": (2, 4)})
+    known = Ready(info, WarmUp(256, 1.0), {"a trial": (2, 4)})
 
     second, _ = start(replace(own, known=known))
     assert second is not None and second.info.centre is info.centre

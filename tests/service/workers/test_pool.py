@@ -9,8 +9,8 @@ from typing import Any
 
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.heartbeat import SILENT_SECONDS
 from elmo_serve.processes.slot import LONGEST_DELAY, SlotSpec
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -72,9 +72,8 @@ class Bench:
         self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
         self.workers: list[Worker] = []  # in the order of their starts
         self.arena = Arena()
-        timeouts = Timeouts(load=100, first_batch=50, batch=5)
         spec = SlotSpec(
-            *("worker", "the model is loading", self._make, timeouts, 256, batch_tokens, LABELS)
+            "worker", "the model is loading", self._make, largest_size=batch_tokens, labels=LABELS
         )
         specs = [replace(spec, labels={**LABELS, "device": device}) for device in devices]
         self.pool = WorkerPool(specs * count, self.metrics, self.clock, fault)
@@ -153,10 +152,11 @@ async def test_metrics_follow_the_state() -> None:
     bench.workers[0].say(Ready(INFO))
     assert bench.metric("worker_up", **LABELS) == 1
     bench.submit(1)
-    bench.clock.advance(50)  # the worker hangs
+    bench.clock.advance(SILENT_SECONDS)  # the worker hangs
 
     assert bench.metric("worker_up", **LABELS) == 0
     assert bench.metric("failures_total", reason="worker_hung") == 1
+    assert bench.metric("failures_total", reason="worker_lost") == 0
     assert bench.metric("worker_restarts_total", **LABELS) == 0
     bench.clock.advance(1)
     assert bench.metric("worker_restarts_total", **LABELS) == 1

@@ -17,6 +17,7 @@ import pytest
 from elmo_model.checkpoints import load
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Bytes, view
+from elmo_serve.processes.heartbeat import LOADING_SECONDS, Alive
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSpec
 from elmo_serve.workers.devices import Hardware
@@ -111,9 +112,16 @@ class Front:
     def __init__(self, model: Path) -> None:
         self.arena = Arena()
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
+        self.beats: list[Alive] = []
         self.ended: asyncio.Queue[str] = asyncio.Queue()
         settings = RunnerSettings(str(model), "cpu", "float32", 1, 64)
         self.worker = worker_process(settings, self.arena)
+
+    def on_message(self, message: Message | Alive) -> None:
+        if isinstance(message, Alive):
+            self.beats.append(message)
+        else:
+            self.messages.put_nowait(message)
 
     def batch(self, number: int, width: int) -> tuple[Batch, Bytes]:
         size = TOP.size(2, width)
@@ -126,7 +134,7 @@ class Front:
 @asynccontextmanager
 async def front(model: Path) -> AsyncIterator[Front]:
     made = Front(model)
-    made.worker.start(made.messages.put_nowait, made.ended.put_nowait)
+    made.worker.start(made.on_message, made.ended.put_nowait)
     try:
         async with asyncio.timeout(600):  # a lost message fails the test instead of hanging it
             yield made
@@ -142,6 +150,7 @@ async def test_batches_are_computed_in_order_in_another_process(
     async with front(tmp_path) as f:
         ready = await f.messages.get()
         assert isinstance(ready, Ready)
+        assert f.beats[0] == Alive(LOADING_SECONDS)
         assert ready.info.revision == elmo.origin.revision
         assert f.worker.pid not in (None, os.getpid())
         batches = [f.batch(number, ready.info.dimension) for number in (1, 2)]
@@ -164,7 +173,13 @@ import os
 from elmo_serve.workers.messages import RunnerSettings
 from elmo_serve.workers.specs import work
 
+class Heart:
+    def beat(self, seconds):
+        pass
+
 class Parent:
+    heart = Heart()
+
     def send(self, message):
         print(type(message).__name__, message.reason)
 

@@ -17,7 +17,6 @@ from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, Tokeni
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.processes.arena import Bytes
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.schema import prepared, validated
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit, TokenWarnings
 
@@ -33,8 +32,6 @@ MAX_TOKEN_CHARACTERS: Final = 64
 PARSING: Final = PoolOptions(
     name="parse",
     title="parsing process",
-    timeouts=Timeouts(load=60.0, first_batch=10.0, batch=10.0),
-    minimum_size=1 << 19,
     is_lazy=True,  # many servers get small bodies alone, which are parsed in the server
 )
 
@@ -219,9 +216,7 @@ async def parse_elsewhere(
     """
     block = pool.arena.acquire(body.size)
     body.move_to(block.array)
-    parsed: Parsed[RequestT] = await pool.run(
-        _parsed, block, body.size, model, limits, size=body.size
-    )
+    parsed: Parsed[RequestT] = await pool.run(_parsed, block, body.size, model, limits)
     return parsed
 
 

@@ -15,14 +15,18 @@ from elmo_serve.errors import ServiceError, Unavailable
 from elmo_serve.processes.arena import Arena, Block, BlockName
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
+from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.processes.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
-from elmo_serve.processes.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 if TYPE_CHECKING:  # the processes import this module and keep no metrics
     from elmo_serve.metrics import Metrics
 
 _CALLS_AHEAD = 2
 """Calls given to one process: one runs and one waits. More would wait behind a slow process."""
+
+_CALL_SECONDS = 30.0
+"""Seconds of a call after which its process counts as hung: more than ten times the longest call on
+two busy cores."""
 
 _ATTEMPTS = 2
 """Processes that may be lost over one call before its request is refused.
@@ -87,16 +91,12 @@ class PoolOptions:
     Attributes:
         name: the label of the processes and failures: `write` for `elmo-write` and `write_lost`.
         title: a process in words, for the log and for messages.
-        timeouts: how long a process may be silent.
-        minimum_size: the size below which calls take equally long.
         is_lazy: whether the processes are spawned for the first call.
         prepare: slow one-time initialisation, run in each process when it starts.
     """
 
     name: str
     title: str
-    timeouts: Timeouts
-    minimum_size: int
     is_lazy: bool = False
     prepare: Callable[[], None] | None = None
 
@@ -105,12 +105,11 @@ class PoolOptions:
 class Pending:
     """A call and the future of its result.
 
-    `size` is in the unit of the pool, for the watchdog. `output` is the size in bytes of the block
-    that the function writes to; 0 for a function that returns its result.
+    `output` is the size in bytes of the block that the function writes to; 0 for a function that
+    returns its result.
     """
 
     call: Call
-    size: int
     output: int
     future: asyncio.Future[Any]
     attempts: int = 0
@@ -177,8 +176,7 @@ class HelperPool(SlotListener[Attempt]):
             name=options.title,
             loading="it is starting",
             make=lambda _: make(),
-            timeouts=options.timeouts,
-            minimum_size=options.minimum_size,
+            silent_seconds=_CALL_SECONDS,
         )
         self._slots = [Slot[Attempt](spec, self, clock) for _ in range(count)]
 
@@ -192,7 +190,7 @@ class HelperPool(SlotListener[Attempt]):
         await asyncio.gather(*(slot.stop() for slot in self._slots))
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, size: int, output: int = 0
+        self, function: Callable[..., Any], *arguments: object, output: int = 0
     ) -> asyncio.Future[Any]:
         """Queue `function(*arguments)`, or `function(memory, *arguments)` with `output`.
 
@@ -201,8 +199,7 @@ class HelperPool(SlotListener[Attempt]):
         `output` the function writes to `memory`, so many bytes, and returns the number of those
         that it has written: they are the result.
 
-        When the future is cancelled, the call is not begun. A process that has begun it gets the
-        shortest timeout of a call to end it, and is replaced otherwise. The future raises:
+        When the future is cancelled, the call is not begun. The future raises:
 
             ServiceError, MemoryError, OSError: the one that the function raises.
             HelperError: it raises another exception, or its result cannot be pickled.
@@ -210,8 +207,7 @@ class HelperPool(SlotListener[Attempt]):
                 short.
         """
         future = asyncio.get_running_loop().create_future()
-        pending = Pending(Call(function, arguments), size, output, future)
-        future.add_done_callback(partial(self._on_done, pending))
+        pending = Pending(Call(function, arguments), output, future)
         self._waiting.append(pending)
         if not self._is_started:
             self._start()
@@ -233,7 +229,7 @@ class HelperPool(SlotListener[Attempt]):
             except Unavailable as error:
                 pending.future.set_exception(error)
                 continue
-            slot.assign(attempt, pending.size)
+            slot.assign(attempt)
             slot.child.send(attempt.call)
 
     def on_message(self, slot: Slot[Attempt], message: object) -> None:
@@ -242,7 +238,6 @@ class HelperPool(SlotListener[Attempt]):
             slot.mark_ready()
         else:
             slot.finish().finish(message)
-            _shorten_timeout(slot)
         self.dispatch()
 
     def on_lost(self, slot: Slot[Attempt], lost: LostTasks[Attempt]) -> None:
@@ -273,19 +268,8 @@ class HelperPool(SlotListener[Attempt]):
         for slot in self._slots:
             slot.start()
 
-    def _on_done(self, pending: Pending, _: asyncio.Future[Any]) -> None:
-        for slot in self._slots:
-            if slot.running is not None and slot.running.pending is pending:
-                _shorten_timeout(slot)
-
     def _refuse(self, pending: Pending, reason: str) -> None:
         """Fail the request for now."""
         if not pending.future.done():
             refusal = Unavailable(f"The request failed for now: {reason}.", retry_after=1)
             pending.future.set_exception(refusal)
-
-
-def _shorten_timeout(slot: Slot[Attempt]) -> None:
-    """Give a process little more time for a call whose result nobody waits for."""
-    if slot.running is not None and slot.running.pending.future.cancelled():
-        slot.shorten_timeout()

@@ -14,7 +14,6 @@ import orjson
 
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.processes.watchdog import Timeouts
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 
 _UNUSED: Final = ("scipy", "sklearn")
@@ -87,8 +86,6 @@ def _prepare() -> None:
 SPLITTING: Final = PoolOptions(
     name="text",
     title="text process",
-    timeouts=Timeouts(load=120.0, first_batch=30.0, batch=5.0),
-    minimum_size=4_096,
     is_lazy=True,  # many servers are sent tokens alone
     prepare=_prepare,
 )
@@ -100,8 +97,7 @@ async def split(pool: HelperPool, task: Tokenize) -> TokenizedTexts | TextRefuse
     Raises:
         HelperError, Unavailable: see `HelperPool.run`.
     """
-    size = sum(map(len, task.texts))
-    found: TokenizedTexts | TextRefused = await pool.run(split_texts, task, size=size)
+    found: TokenizedTexts | TextRefused = await pool.run(split_texts, task)
     return found
 
 

@@ -13,7 +13,6 @@ from elmo_serve.http.helpers.pool import HelperPool, PoolOptions, runs
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.processes.arena import Bytes, Vectors, view
-from elmo_serve.processes.watchdog import Timeouts
 
 _NUMBERS_HERE: Final = 1 << 12
 """Numbers of an answer that the server writes itself, in 0.06 ms of the event loop. To give them to
@@ -35,8 +34,6 @@ _OBJECT_BYTES = 64
 WRITING: Final = PoolOptions(
     name="write",
     title="writing process",
-    timeouts=Timeouts(load=60.0, first_batch=5.0, batch=3.0),
-    minimum_size=_PART_BYTES,
 )
 
 
@@ -80,9 +77,8 @@ async def _write_part(
     blocks = {v.block.start: v.block for v in vectors}
     number = {start: number for number, start in enumerate(blocks)}
     sources = [(number[v.block.start], v.offset, v.shape, v.dtype) for v in vectors]
-    size, output = numbers * _ITEM_BYTES, numbers * _NUMBER_BYTES + 2 * brackets
-    arguments = first, sources, *blocks.values()
-    text: memoryview = await pool.run(_write, *arguments, size=size, output=output)
+    output = numbers * _NUMBER_BYTES + 2 * brackets
+    text: memoryview = await pool.run(_write, first, sources, *blocks.values(), output=output)
     return text
 
 

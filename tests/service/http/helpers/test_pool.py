@@ -16,7 +16,6 @@ from elmo_serve.http.helpers.pool import HelperError, HelperPool, PoolOptions
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Bytes
 from elmo_serve.processes.slot import Started
-from elmo_serve.processes.watchdog import Timeouts
 from tests.support.clock import FakeClock
 from tests.support.fake_child import FakeChild
 
@@ -55,8 +54,6 @@ def unsendable() -> object:
 WORDS = PoolOptions(
     name="write",
     title="letter process",
-    timeouts=Timeouts(load=100, first_batch=60, batch=5),
-    minimum_size=1,
 )
 
 
@@ -83,7 +80,7 @@ class Bench:
 
     def run(self, word: str) -> asyncio.Future[Any]:
         """Queue a word."""
-        return self.pool.run(spell, word, size=1)
+        return self.pool.run(spell, word)
 
     def _make(self) -> FakeChild:
         self.processes.append(FakeChild())
@@ -121,12 +118,12 @@ async def test_every_call_gets_its_own_result_whole() -> None:
     """Two processes are given the calls; memory is passed by its name."""
     words = [chr(65 + n) * (n * 300 + 1) for n in range(20)]
     async with pool() as helpers:
-        spelt = [helpers.run(spell, word, size=1) for word in words]
+        spelt = [helpers.run(spell, word) for word in words]
         block = helpers.arena.acquire(5)
         block.array[:] = list(b"words")
-        read = helpers.run(letters_of, block, size=5)
+        read = helpers.run(letters_of, block)
         del block
-        written = helpers.run(write, "letters", size=7, output=100)
+        written = helpers.run(write, "letters", output=100)
 
         assert await asyncio.gather(*spelt) == [list(word) for word in words]
         assert await read == "words"
@@ -136,9 +133,9 @@ async def test_every_call_gets_its_own_result_whole() -> None:
 async def test_a_refusal_of_a_function_reaches_its_caller_and_the_process_goes_on() -> None:
     async with pool() as helpers:
         with pytest.raises(InvalidRequest, match="not this"):
-            await helpers.run(refuse, "not this", size=1)
+            await helpers.run(refuse, "not this")
 
-        assert await helpers.run(spell, "yes", size=1) == ["y", "e", "s"]
+        assert await helpers.run(spell, "yes") == ["y", "e", "s"]
 
 
 @pytest.mark.parametrize(
@@ -154,12 +151,12 @@ async def test_an_exception_ends_its_call_and_not_the_process(
 ) -> None:
     """The trace reaches the log of the server."""
     async with pool(1) as helpers:
-        before = await helpers.run(os.getpid, size=1)
+        before = await helpers.run(os.getpid)
         with pytest.raises(raised) as caught:
-            await helpers.run(function, *arguments, size=1)
+            await helpers.run(function, *arguments)
 
         assert raised is MemoryError or "Traceback" in str(caught.value)
-        assert await helpers.run(os.getpid, size=1) == before
+        assert await helpers.run(os.getpid) == before
 
 
 async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None:
@@ -173,7 +170,7 @@ async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None
     helpers = HelperPool(lazy, Arena(), Metrics(), FakeClock(), make=make)
     helpers.start()
     assert not made[0].is_started
-    helpers.run(spell, "first", size=1)
+    helpers.run(spell, "first")
     assert made[0].is_started
     made[0].say(Started())
 
@@ -220,7 +217,7 @@ async def test_while_no_process_can_be_started_tasks_are_refused() -> None:
 
 async def test_a_call_without_memory_for_its_result_is_refused() -> None:
     with bench() as b:
-        too_large = b.pool.run(write, "word", size=1, output=2 * b.pool.arena.size)
+        too_large = b.pool.run(write, "word", output=2 * b.pool.arena.size)
         sound = b.run("ab")
         b.process.say(2)
 
@@ -237,25 +234,3 @@ async def test_an_abandoned_task_is_not_begun() -> None:
             b.process.say(1)
 
         assert b.tasks == ["0", "1", "3"]
-
-
-@pytest.mark.parametrize("place", [0, 1])
-async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> None:
-    """A text that takes a minute held its process for a minute, whatever its deadline."""
-    with bench() as b:
-        pending = [b.run(str(number)) for number in range(3)]
-        pending[place].cancel()
-        await asyncio.sleep(0)
-        if place:
-            b.clock.advance(30)  # a slow task before it does not raise its time
-            b.process.say(0)
-        lost = b.process
-        b.clock.advance(WORDS.timeouts.batch)
-        assert lost.is_killed
-        b.replace()
-        for _ in range(2 - place):
-            b.process.say(1)
-
-        assert b.lost("hung") == 1
-        assert [each.done() for each in pending] == [True] * 3
-        assert [each.cancelled() for each in pending].count(True) == 1
