@@ -132,10 +132,9 @@ def test_the_model_imports_no_service_and_no_web_library() -> None:
 
 
 def test_the_client_imports_neither_the_model_nor_the_service() -> None:
-    foreign = {"elmo_model", "elmo_serve", "torch", "pydantic", *WEB} - {"httpx"}
+    foreign = {"elmo_model", "elmo_serve", "torch", "h5py", "pydantic", *WEB} - {"httpx"}
 
     assert not importers(inside("elmo_client"), *foreign)
-    assert not importers(inside("elmo_client"), "h5py", local=False)  # optional
 
 
 def test_the_layers_of_the_paper_know_nothing_of_inference() -> None:

@@ -1,8 +1,8 @@
 """ELMo vectors over HTTP.
 
-`from elmo_serve import Elmo, ElmoEmbedder, batch_to_ids` gives AllenNLP's classes: `ElmoEmbedder`
-remote or in this process, the others in this process. They are imported at their first use: `import
-elmo_serve` loads neither torch nor an HTTP client.
+`from elmo_serve import Elmo, ElmoEmbedder, batch_to_ids` gives AllenNLP's classes, which compute in
+this process. They are imported at their first use: `import elmo_serve` loads neither torch nor an
+HTTP client.
 """
 
 from importlib import import_module

@@ -80,28 +80,8 @@ def test_it_runs_with_its_dependencies_alone_beside_the_users_modules(
     assert python(site, users_folder, code, scripted.url) == "7.0\n(3, 2, 4)\nset()\n"
 
 
-def test_embed_file_without_h5py_names_the_extra(
-    site: Path, users_folder: Path, scripted: ScriptedServer
-) -> None:
-    code = (
-        "import sys\n"
-        "from elmo_client import CannotSend, ElmoEmbedder\n"
-        "elmo = ElmoEmbedder(sys.argv[1])\n"
-        "try:\n"
-        "    elmo.embed_file(['1 x'], 'out.hdf5')\n"
-        "except CannotSend as error:\n"
-        "    print(error)\n"
-    )
-
-    message = python(site, users_folder, code, scripted.url)
-
-    assert message == "embed_file needs h5py: pip install 'elmo-client[hdf5]'\n"
-    assert not (users_folder / "out.hdf5").exists()
-
-
 def test_every_import_is_declared() -> None:
     declared = {Requirement(text).name for text in PROJECT["dependencies"]}
-    optional = {Requirement(text).name for text in PROJECT["optional-dependencies"]["hdf5"]}
     imported: set[str] = set()
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -111,7 +91,7 @@ def test_every_import_is_declared() -> None:
                 assert node.level == 0 and node.module is not None
                 imported.add(node.module.partition(".")[0])
 
-    assert imported - sys.stdlib_module_names == {"elmo_client", *declared, *optional}
+    assert imported - sys.stdlib_module_names == {"elmo_client", *declared}
 
 
 def test_it_is_typed_and_names_no_other_package_of_the_project() -> None:

@@ -100,21 +100,6 @@ def check_texts(texts: object) -> None:
     check_several(texts, "texts", "a list of strings, such as one column of a table")
 
 
-def lines_of(file: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of an open file or a list.
-
-    Raises CannotSend for a path, for bytes, and for a line that holds several.
-    """
-    check_several(file, "input_file", "an open file, such as open(path), or a list of lines")
-    return (_line(line, f"line {number}") for number, line in enumerate(file, 1))
-
-
-def _line(line: str, called: str) -> str:
-    if "\n" in check_text(line, called)[:-1]:
-        raise CannotSend(f"{called} is {shown(line)}; expected one line")
-    return line
-
-
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
     """One POST /embed: its JSON body, the number of its first sentence and their count.

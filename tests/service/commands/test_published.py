@@ -44,7 +44,7 @@ def test_every_command_takes_published_names(places: dict[str, str], tmp_path: P
         elmo("convert", "Small", tmp_path / "out.safetensors", **places),
     ]
 
-    assert [result.exit_code for result in results] == [0, 0, 0], results[2].output
+    assert [result.exit_code for result in results] == [0, 0], results[1].output
     assert "elmo_2x1024_128_2048cnn_1xhighway" in results[0].stdout
     for name in ("small", "Small"):
         settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})

@@ -6,7 +6,7 @@ sentences as keys there are only the datasets, named by the sentences. This is a
 SeqVec's program (Rostlab/SeqVec 0.4.1), whose keys are the ids of FASTA.
 """
 
-# ruff: noqa: PLC0415 - h5py and the client are imported when a file is written
+# ruff: noqa: PLC0415 - h5py is imported when a file is written
 
 from __future__ import annotations
 
@@ -89,16 +89,24 @@ def dataset_adder(file: h5py.File) -> Callable[[int, NDArray[Any]], None]:
 
 
 def _check_keys(_output: Output) -> Check:
-    """Return a check for keys that HDF5 cannot hold together."""
-    from elmo_client.elmo_embedder import key_check
+    """Return a check for keys that HDF5 cannot hold together.
 
-    check_text = key_check()
+    It keeps a hash for each text and for each group, not the texts.
+    """
+    datasets: set[int] = set()
+    groups: set[int] = set()
 
     def check(sentence: Sentence) -> None:
-        try:
-            check_text(sentence.text, "")
-        except ValueError as error:
-            raise FileError(str(error)) from None
+        parts = [part for part in sentence.text.split("/") if part not in ("", ".")]
+        key = hash(tuple(parts))
+        above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
+        if not parts or "\0" in sentence.text or key in datasets | groups or above & datasets:
+            raise FileError(
+                "cannot be a key in HDF5: it is empty, or a line before it is the same or a group "
+                "of it, which a slash makes; expected no sentence keys"
+            )
+        datasets.add(key)
+        groups.update(above)
 
     return check
 

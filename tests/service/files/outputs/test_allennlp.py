@@ -83,6 +83,7 @@ def test_options_leave_the_index_out_or_use_sentences_as_keys(
         (["a", "b", "a/b/c"], "line 3, 'a/b/c', cannot be a key"),
         (["a//./b", "a/b"], "line 2, 'a/b', cannot be a key"),
         (["/"], "line 1, '/', cannot be a key"),
+        (["and", "and/or"], "line 2, 'and/or', cannot be a key"),
     ],
 )
 def test_impossible_keys_are_refused_before_anything_is_computed(
