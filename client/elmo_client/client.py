@@ -150,8 +150,8 @@ class Client:
 
         Args:
             sentences: each a list of tokens.
-            **options: `layers`, `task`, `mix`, `pooling`, `dtype`, `normalize` and `word_vectors`;
-                see `EmbedOptions`.
+            **options: `layers`, `task`, `mix`, `pooling`, `dtype` and `normalize`; see
+                `EmbedOptions`.
 
         The array of a sentence of n tokens has the shape (layers, n, 2P) for "all" and for a list,
         (n, layers x 2P) for "concat", otherwise (n, 2P). Pooling removes the n.

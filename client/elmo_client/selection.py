@@ -13,7 +13,6 @@ Layers = LayerName | int | Sequence[int]
 Mix = Mapping[str, Any] | Sequence[float]
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
-WordVectors = Literal["append"]
 
 _ITEM_BYTES = {"float32": 4, "float16": 2}
 
@@ -29,8 +28,6 @@ class EmbedOptions(TypedDict, total=False):
     pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
     dtype: "float32" or "float16", or the type of NumPy of that name.
     normalize: scale every vector to length 1, after pooling.
-    word_vectors: "append" joins the server's static word vector of each token to its vector, for
-        selections of shape (n, 2P); the arrays are as much wider.
     """
 
     layers: Layers | None
@@ -39,7 +36,6 @@ class EmbedOptions(TypedDict, total=False):
     pooling: Pooling
     dtype: Dtype | type[np.floating[Any]] | np.dtype[Any]
     normalize: bool
-    word_vectors: WordVectors | None
 
 
 @dataclass(frozen=True, slots=True)

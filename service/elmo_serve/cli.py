@@ -25,11 +25,10 @@ from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.terminal import fail, tell
 from elmo_serve.commands.tokenize import tokenize
 from elmo_serve.commands.train import train
-from elmo_serve.commands.word_vectors import word_vectors
 from elmo_serve.errors import ServiceError
 
 SECTIONS: Final = {
-    "Vectors": (embed, look, tokenize, word_vectors),
+    "Vectors": (embed, look, tokenize),
     "Server": (serve, index),
     "Models": (models, download, info, convert),
     "Tasks": (fit, tasks),

@@ -32,8 +32,7 @@ class Output:
     `layers` are layer numbers in the order of the response; `weights` are the L + 1 raw scalars of
     a mix, before the softmax. Exactly one of the two is given. `layer_norm` normalises each layer
     over the sentence first. `stacked` keeps the layer axis; `concat` joins the layers of a token
-    to one vector. `appended` is the width of the static word vector that follows each token's
-    vector before pooling. `normalize` scales each vector to length 1, after pooling.
+    to one vector. `normalize` scales each vector to length 1, after pooling.
     """
 
     layers: tuple[int, ...] | None = None
@@ -45,15 +44,11 @@ class Output:
     dtype: Dtype = "float32"
     concat: bool = False
     normalize: bool = False
-    appended: int = 0
 
     def width(self, dimension: int) -> int:
-        """Return the width of a vector: `dimension`, the model's 2P, or (L + 1) 2P for concat.
-
-        The width of the word vectors is added.
-        """
+        """Return the width of a vector: `dimension`, the model's 2P, or (L + 1) 2P for concat."""
         joined = len(self.layers) if self.concat and self.layers else 1
-        return dimension * joined + self.appended
+        return dimension * joined
 
     def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
         """Return (layers, n, 2P) when stacked, (n, width) otherwise; pooling removes the n."""
@@ -74,7 +69,6 @@ class Scores:
     """The surprisal of each token: forward, backward, and 1 where it is unknown; the end last."""
 
     dtype: ClassVar[Literal["float32"]] = "float32"
-    appended: ClassVar[int] = 0
 
     def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
         """Return (3, n + 1)."""
@@ -94,7 +88,6 @@ class Substitutes:
     """The k most probable words at some places of a sentence: JSON text, filled up with spaces."""
 
     dtype: ClassVar[Literal["uint8"]] = "uint8"
-    appended: ClassVar[int] = 0
 
     positions: tuple[int, ...]
     k: int
@@ -197,23 +190,6 @@ def mixture(mix: Any, layers: int) -> Output:
     if (fault := weights_fault(mix.weights, layers, ("mix",))) is not None:
         raise SelectionError([fault])
     return Output(weights=tuple(mix.weights), gamma=mix.gamma, layer_norm=mix.layer_norm)
-
-
-def with_word_vectors(output: Output, width: int | None) -> Output:
-    """Return an output with static word vectors of `width` numbers appended.
-
-    Raises:
-        SelectionError: the output is not one vector of 2P numbers a token, or there are no word
-            vectors (`width` is None).
-    """
-    if width is not None and not (output.stacked or output.concat):
-        return replace(output, appended=width)
-    detail = "there are no word vectors; ELMO_WORD_VECTORS names a file of them"
-    if width is not None:
-        detail = (
-            "word vectors go with one vector a token: top, average, sum, one layer, a task or a mix"
-        )
-    raise SelectionError([FieldError(pointer("word_vectors"), detail)])
 
 
 def _layer_faults(numbers: Sequence[int], count: int, *, stacked: bool) -> list[FieldError]:

@@ -23,11 +23,7 @@ def selected(**options: Any) -> Selection:
         ({"layers": "top"}, {"layers": "top"}, 5 * 8 * 4),
         ({"layers": (0, 2)}, {"layers": (0, 2)}, 2 * 5 * 8 * 4),
         ({"layers": 1}, {"layers": 1}, 5 * 8 * 4),
-        (
-            {"layers": np.int64(0), "word_vectors": "append"},
-            {"layers": 0, "word_vectors": "append"},
-            5 * 8 * 4,
-        ),
+        ({"layers": np.int64(0)}, {"layers": 0}, 5 * 8 * 4),
         ({"layers": np.array([1])}, {"layers": [1]}, 5 * 8 * 4),
         ({"layers": np.array([0, 2])}, {"layers": [0, 2]}, 2 * 5 * 8 * 4),
         ({"task": "ner", "dtype": "float16"}, {"task": "ner"}, 5 * 8 * 2),

@@ -18,9 +18,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import httpx
+import numpy as np
 import pytest
 
 from elmo_serve.commands.embed import embed
@@ -182,6 +184,28 @@ def test_the_load_of_the_operator_is_answered(server: Running) -> None:
 )
 def test_new_code_of_migrate_runs(block: Block, server: Running) -> None:
     run(block, server, {"__name__": "__main__"})
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file.*glove:ResourceWarning")  # of gensim
+@pytest.mark.usefixtures("place")
+def test_glove_stands_beside_elmo(server: Running) -> None:
+    Path("glove.6B.100d.txt").write_text("the 1 2\nbank 3 4\nIt 5 6\nit 7 8\n", encoding="utf-8")
+    section = read("features.md").split("\n## GloVe beside ELMo\n")[1].split("\n## ")[0]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    programs = [code for language, code in BLOCK.findall(section) if language == "python"]
+
+    for code in programs:
+        run(Block("features.md", 0, "python", code, ""), server, names)
+
+    first, second = names["joined"]
+    assert first[:, :2].tolist() == [[1, 2], [3, 4], [0, 0], [1, 2], [0, 0], [0, 0]]
+    assert second[:, :2].tolist() == [[5, 6], [0, 0], [0, 0]]
+    np.testing.assert_array_equal(first[:, 2:], names["vectors"][0])
+    assert names["scores"].shape == (2, 6, 9)
+    tagger = names["Tagger"](1)
+    tagger(names["sentences"]).sum().backward()
+    is_learned = tagger.words.weight.grad.any(dim=1).tolist()
+    assert is_learned == [False, True, True, True, False]  # zeros for unknown words stay
 
 
 def test_every_tool_of_migrate_has_old_and_new_code_in_turn() -> None:

@@ -134,8 +134,6 @@ class RequestBatches:
         self._most_bytes = min(_RESPONSE_BYTES, limits["max_answer_bytes"] // in_flight)
         self._selection = selection
         self._dimension = int(info["dimension"])
-        if "word_vectors" in selection.members and info.get("word_vectors"):
-            self._dimension += int(info["word_vectors"]["dimension"])
         self._layers = int(info["layers"])
         self._head = json_bytes({**selection.members, self._member: []}, "the options")[
             : -len(b"]}")

@@ -25,7 +25,6 @@ from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.readers import read_parts
 from elmo_model.text.tokenizers import tokenizer
-from elmo_model.word_vectors import WordVectors, WordVectorsInfo
 
 _TRIED = 8  # sentences that a trial of threads computes at once
 _BAR: Final = 40
@@ -39,7 +38,6 @@ class FitCommand:
     """The options of `elmo fit` that say what is learned from which examples.
 
     `tokenizer` splits the columns that hold text; None: that of the model.
-    `word_vectors` is a file of static word vectors, which the head sees as well.
     """
 
     name: str
@@ -47,7 +45,6 @@ class FitCommand:
     label: str
     train: Path
     test: Path | None = None
-    word_vectors: Path | None = None
     limit: int | None = None
     tokenizer: str | None = None
     options: FitOptions = field(default_factory=FitOptions)
@@ -71,8 +68,7 @@ class LayerSource:
 class FittedTask:
     """A comparison, the task that it was made for, and the model whose vectors it used.
 
-    `word_vectors` are the static vectors that the head saw behind the mixture. Another
-    number of `threads` gives other last digits.
+    Another number of `threads` gives other last digits.
     """
 
     name: str
@@ -80,7 +76,6 @@ class FittedTask:
     options: FitOptions
     found: Comparison
     origin: Origin
-    word_vectors: WordVectorsInfo | None = None
     threads: int = 1
 
     def write(self, out: Path) -> tuple[Path, Path]:
@@ -106,7 +101,6 @@ class FittedTask:
         `fit` says what the weights were learned from.
         """
         learned = self.found.row(LEARNED)
-        words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
         model = {"model": self.origin.name, "revision": self.origin.revision}
         return {
             "name": self.name,
@@ -123,7 +117,6 @@ class FittedTask:
                 "scored_on": self.found.scored_on,
                 "score": learned.mean,
                 "spread": learned.spread,
-                **words,
             },
         }
 
@@ -154,16 +147,14 @@ def fit(command: FitCommand, source: LayerSource, on_step: OnStep = ignore) -> F
     tokenize = tokenizer(command.tokenizer or source.tokenizer, source.language)
     files = command.train, command.test
     train, test = read_parts(*files, command.kind, command.label, tokenize, command.limit)
-    words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
     with using_threads(source.threads):
-        found = compare(source.encode, train, test, command.options, on_step, words)
+        found = compare(source.encode, train, test, command.options, on_step)
     return FittedTask(
         command.name,
         command.kind,
         command.options,
         found,
         source.origin,
-        None if words is None else words.info,
         source.threads,
     )
 

@@ -16,7 +16,6 @@ from elmo_model.tasks.examples import Examples, Kind
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
 from elmo_model.tasks.scores import Scores, is_bio, spans
-from elmo_model.word_vectors import WordVectors
 
 LEARNED: Final = "learned"
 """The name of the learned mixture."""
@@ -86,20 +85,16 @@ def compare(
     test: Examples | None,
     options: FitOptions,
     on_step: OnStep = ignore,
-    words: WordVectors | None = None,
 ) -> Comparison:
     """Fit the learned mixture, the average, the sum and every layer alone, from every seed.
 
-    Each seed draws its own validation part, sentence by sentence. With `words` the head sees the
-    static word vectors behind each mixture. Raises FitError for examples that nothing can be
-    learned from.
+    Each seed draws its own validation part, sentence by sentence. Raises FitError for examples
+    that nothing can be learned from.
     """
     splits = [split(train, options.validation, seed) for seed in range(options.seeds)]
     with ExitStack() as stack:
         parts = [
-            stack.enter_context(
-                features_of(encode, part, words=words, on_tokens=partial(on_step, name))
-            )
+            stack.enter_context(features_of(encode, part, on_tokens=partial(on_step, name)))
             for name, part in (
                 ("Vectors of the training examples", train),
                 ("Vectors of the test examples", test),

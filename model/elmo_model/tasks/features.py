@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
 from elmo_model.tasks.examples import Examples, FitError, Place
 from elmo_model.text.batches import by_length
-from elmo_model.word_vectors import WordVectors
 
 Encode = Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Tensor]]]
 """Yield the number of each of some sentences, in any order, and its layers (L + 1, n, 2P)."""
@@ -35,10 +34,9 @@ MEMORY_BYTES = 1 << 30
 class Features:
     """N examples, the vectors (S, L + 1, 2P) of S distinct places in float32, and their rows.
 
-    `index` is (N, 1) or (N, 2): the row of each place of each example. `static` are the static word
-    vectors (S, W) of the places, None where none are used. With `weights` the rows have one layer,
-    the sum of all by these weights: it is made for the rows that are asked for, so that a mixture
-    of vectors in a file needs no memory of their size.
+    `index` is (N, 1) or (N, 2): the row of each place of each example. With `weights` the
+    rows have one layer, the sum of all by these weights: it is made for the rows that are asked
+    for, so that a mixture of vectors in a file needs no memory of their size.
     """
 
     def __init__(
@@ -46,13 +44,11 @@ class Features:
         examples: Examples,
         vectors: NDArray[np.float32],
         index: NDArray[np.int64],
-        static: NDArray[np.float32] | None = None,
         weights: Sequence[float] | None = None,
     ) -> None:
         self.examples = examples
         self.vectors = vectors
         self.index = index
-        self.static = static
         self._weights = weights
 
     def __len__(self) -> int:
@@ -79,19 +75,15 @@ class Features:
         chosen = self.vectors[places[..., np.newaxis], used]
         return torch.from_numpy(np.einsum("l,npld->npd", weights[used], chosen))[None]
 
-    def static_rows(self, numbers: NDArray[np.int64] | slice) -> Tensor | None:
-        """Map n example numbers to their static word vectors (n, places, W)."""
-        return None if self.static is None else torch.from_numpy(self.static[self.index[numbers]])
-
     def mixed(self, weights: Sequence[float]) -> "Features":
         """Return features of one layer: the sum of all layers by these weights, gamma 1."""
-        return Features(self.examples, self.vectors, self.index, self.static, weights)
+        return Features(self.examples, self.vectors, self.index, weights)
 
     def take(self, numbers: Sequence[int]) -> "Features":
         """Return the features of the examples of these numbers; the vectors are shared."""
         chosen = self.index[np.array(numbers, np.int64)]
         examples = self.examples.take(numbers)
-        return Features(examples, self.vectors, chosen, self.static, self._weights)
+        return Features(examples, self.vectors, chosen, self._weights)
 
 
 def encode_by(encoder: Encoder, *, layer_norm: bool = False) -> Encode:
@@ -118,14 +110,12 @@ def features_of(
     *,
     memory_bytes: int = MEMORY_BYTES,
     on_tokens: OnTokens = lambda _done, _total: None,
-    words: WordVectors | None = None,
 ) -> Iterator[Features]:
     """Compute the vectors of all places of some examples; yield them.
 
     `on_tokens` is called with the tokens done and those of all places. Over `memory_bytes` the
-    vectors lie in a temporary file, which is deleted at the end. With `words` the static word
-    vectors of the places are looked up; they lie in a file likewise. Raises FitError for vectors
-    that are not finite, and OSError for a full disk.
+    vectors lie in a temporary file, which is deleted at the end. Raises FitError
+    for vectors that are not finite, and OSError for a full disk.
     """
     numbers: dict[Place, int] = {}
     rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
@@ -153,28 +143,7 @@ def features_of(
                 on_tokens(done, total)
                 told = done
         vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
-        static = None
-        if words is not None:
-            shape = (len(numbers), words.info.dimension)
-            static = _array(Path(folder) / "static.npy", shape, memory_bytes)
-            _look_up(words, by_sentence, examples.sentences, static)
-        yield Features(examples, vectors, index, static)
-
-
-def _look_up(
-    words: WordVectors,
-    by_sentence: Mapping[int, Sequence[tuple[int, int | None]]],
-    sentences: Sequence[Sequence[str]],
-    found: NDArray[np.float32],
-) -> None:
-    """Fill (S, W): of each place the vector of its token, or the mean over its sentence."""
-    for number, places in by_sentence.items():
-        rows, _ = words.look_up(sentences[number])
-        for row, token in places:
-            if token is not None:
-                found[row] = rows[token]
-            elif len(rows):
-                found[row] = rows.mean(axis=0)
+        yield Features(examples, vectors, index)
 
 
 def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.float32]:

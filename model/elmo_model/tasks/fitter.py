@@ -24,8 +24,7 @@ class MixtureHead(nn.Module):
     """gamma * sum_j softmax(s)_j h_j, then dropout, then one linear map to the classes.
 
     A pair of vectors u, v becomes (u, v, |u - v|, u * v) before the linear map (Conneau et al.
-    2017, InferSent). Layers are normalised before, where the task has layer norm. With static word
-    vectors x of width `static` the mixed vector m becomes [m; x] first.
+    2017, InferSent). Layers are normalised before, where the task has layer norm.
     """
 
     def __init__(
@@ -37,24 +36,21 @@ class MixtureHead(nn.Module):
         places: int = 1,
         dropout: float = 0.0,
         gamma: float = 1.0,
-        static: int = 0,
     ) -> None:
         """`gamma` is the initial scale: one over the deviation of the vectors converges fast."""
         super().__init__()
         self.mix = ScalarMix(layers)
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear((dimension + static) * (1 if places == 1 else 4), classes)
+        self.linear = nn.Linear(dimension * (1 if places == 1 else 4), classes)
         with torch.no_grad():
             self.mix.gamma.fill_(gamma)
             self.linear.weight.zero_()
             self.linear.bias.zero_()
 
-    def forward(self, layers: Tensor, static: Tensor | None = None) -> Tensor:
-        """Map (L + 1, n, places, 2P) and (n, places, W) to the logits (n, classes)."""
+    def forward(self, layers: Tensor) -> Tensor:
+        """Map (L + 1, n, places, 2P) to the logits (n, classes)."""
         count, rows, places, width = layers.shape
         mixed = self.mix(layers.reshape(count, rows * places, width)).view(rows, places, width)
-        if static is not None:
-            mixed = torch.cat((mixed, static), dim=2)
         logits: Tensor = self.linear(self.dropout(joined(mixed)))
         return logits
 
@@ -153,7 +149,6 @@ def fit_once(train: Features, validation: Features, options: FitOptions, seed: i
             places=train.index.shape[1],
             dropout=options.dropout,
             gamma=_initial_gamma(train),
-            static=0 if train.static is None else train.static.shape[1],
         )
         torch.manual_seed(seed)
         # A few scalars decide over all features: they are learned faster.
@@ -194,7 +189,7 @@ def _train_round(
     order = torch.cat([torch.randperm(len(train)) for _ in range(passes)])
     for chosen in torch.split(order, options.batch):
         rows = chosen.numpy()
-        logits = head(train.rows(rows), train.static_rows(rows))
+        logits = head(train.rows(rows))
         # The penalty draws the weights to the average of all layers (Peters et al. 2018, 3.3).
         penalty = options.l2_weights * head.mix.weights.square().sum()
         loss = functional.cross_entropy(logits, labels[chosen]) + penalty
@@ -207,7 +202,7 @@ def _train_round(
 def _predict(head: MixtureHead, classes: Sequence[str], features: Features) -> list[str]:
     with torch.inference_mode():
         blocks = [
-            head(features.rows(rows), features.static_rows(rows))
+            head(features.rows(rows))
             for start in range(0, len(features), EVALUATED_ROWS)
             for rows in [slice(start, start + EVALUATED_ROWS)]
         ]

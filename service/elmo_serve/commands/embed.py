@@ -50,11 +50,6 @@ if TYPE_CHECKING:
     help="npz, parquet, seqvec: one vector a sentence, the mean or the maximum over its tokens.",
 )
 @click.option("--normalize", is_flag=True, help="Scale every vector to length 1.")
-@click.option(
-    "--word-vectors",
-    metavar="FILE",
-    help="Append the static word vectors of FILE; with --server `append`: those of the server.",
-)
 @model_option(MODEL_OR_SERVERS)
 @server_option("Compute on this server, not in this process.")
 @api_key_option

@@ -52,11 +52,6 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--train", type=_FILE, required=True, help="File of labelled examples.")
 @click.option("--test", type=_FILE, help="File to score on. Default: the validation part.")
 @click.option("--limit", type=click.IntRange(min=1), help="First training sentences to take.")
-@click.option(
-    "--word-vectors",
-    type=_FILE,
-    help="Static word vectors, appended to the mix. Default: none.",
-)
 @model_option(MODEL_OR_SERVERS)
 @tokenizer_option("Tokenizer of the column `text`. Default: that of the model.")
 @click.option(

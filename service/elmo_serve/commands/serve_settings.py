@@ -1,4 +1,4 @@
-"""The settings of `elmo serve`: an option for each, their checks, models and word vectors found."""
+"""The settings of `elmo serve`: an option for each, their checks, models found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any, Final
 import click
 
 from elmo_model.models.catalogue import BUILT_IN, path_fault
-from elmo_model.word_vectors import WordVectors, WordVectorsError
 from elmo_serve.commands.options import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.models.download import DownloadError, cache_settings, locate, with_cache
@@ -52,9 +51,9 @@ def options() -> Sequence[click.Option]:
 def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Settings, Hardware]:
     """Return settings, strings by field name, and the hardware that they fit.
 
-    `given` are the fields whose option is on the command line. Models are fetched, word vectors are
-    the folder of a map. Raises SettingsError for values, files, folders and devices that do not
-    fit, and for an option with an empty one.
+    `given` are the fields whose option is on the command line. Models are fetched. Raises
+    SettingsError for values, files, folders and devices that do not fit, and for an option with
+    an empty one.
     """
     _warn_of_misspelt_variables()
     called = {name: option(name) if name in given else variable(name) for name in values}
@@ -71,7 +70,6 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     if settings.devices != "auto":
         hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
     resolved = with_resolved_models(with_cache(settings), called["models"])
-    _check_word_vectors(resolved, called["word_vectors"])
     return with_absolute_paths(resolved), hardware
 
 
@@ -125,15 +123,6 @@ def _absolute(path: Path) -> Path:
     if path.is_absolute():
         return path
     return path.resolve() if path.name in ("", "..") else path.parent.resolve() / path.name
-
-
-def _check_word_vectors(settings: Settings, called: str) -> None:
-    """Raise SettingsError, with the setting as `called`, for a file that workers could not open."""
-    if settings.word_vectors is not None:
-        try:
-            WordVectors.open(settings.word_vectors)
-        except WordVectorsError as error:
-            raise SettingsError(f"{called}: {error}") from None
 
 
 def _warn_of_misspelt_variables() -> None:

@@ -15,7 +15,6 @@ from elmo_model.errors import OptionError
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import Tokenize, tokenizer
-from elmo_model.word_vectors import WordVectors
 from elmo_serve.files.connected import connected
 from elmo_serve.files.inputs import (
     INPUTS,
@@ -30,7 +29,7 @@ from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.text import Corpus
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
 from elmo_serve.models.download import Progress, unseen
-from elmo_serve.output import NAMED, Output, Pooling, select, with_word_vectors
+from elmo_serve.output import NAMED, Output, Pooling, select
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ class EmbedOptions:
     """The options of one run, named as on the command line: values.
 
     `layers` is a selection, or None for that of the layout seqvec. `model` is a name or a path, and
-    with a `server` the name of one of its models, or None for its first. `word_vectors` is a file
-    of `elmo word-vectors`; with a server any text means its own. `input_format` and
+    with a `server` the name of one of its models, or None for its first. `input_format` and
     `output_format` None leave the choice to the names of the files. `tokenizer` None keeps the
     tokens of the input format, `model` is the tokenizer of the model. With `carry_state` batches of
     `batch_size` sentences carry their LSTM state on. `part_sentences` None is the usual number in a
@@ -78,7 +76,6 @@ class EmbedOptions:
     api_key: str | None = field(default=None, repr=False)
     device: str = "auto"
     precision: str = "float32"
-    word_vectors: str | None = None
     pooling: Pooling = "none"
     normalize: bool = False
     input_format: str | None = None
@@ -159,10 +156,6 @@ class EmbedOptions:
             ),
             (self.holds_fasta and not is_known, self._no_proteins(self.model)),
             (self.layers is None and self.format != "seqvec", ONE_SELECTION),
-            (
-                bool(self.server) and self.word_vectors not in (None, "append"),
-                "--word-vectors is `append` with --server: the server has the file",
-            ),
         ]
 
     def _file_faults(self) -> list[Fault]:
@@ -234,7 +227,6 @@ class EmbedOptions:
 
     def identity(self, model: ModelInfo) -> dict[str, Any]:
         """Return what a run has in common with the one that it continues, besides its text."""
-        words = model.word_vectors if self.word_vectors else None
         flags = ("forget_sentences", "use_sentence_keys", "column", "tokenizer", "normalize")
         return {
             "model": model.revision,
@@ -245,7 +237,6 @@ class EmbedOptions:
             "batch size": self.carried_batch,
             "format": self.format,
             **{name: getattr(self, name) for name in flags},
-            "word vectors": words.revision if words is not None else None,
             "pooling": self.pooling,
             "part sentences": self.part_size,
         }
@@ -267,16 +258,9 @@ class EmbedOptions:
     def selected(self, model: ModelInfo) -> Output:
         """Return the selection of vectors.
 
-        Raises SelectionError for a layer that the model lacks, for word vectors that the server
-        lacks, and for word vectors appended to several layers.
+        Raises SelectionError for a layer that the model lacks.
         """
-        output = select(
-            self._selection, model.layers, pooling=self.pooling, normalize=self.normalize
-        )
-        if self.word_vectors is None:
-            return output
-        words = model.word_vectors
-        return with_word_vectors(output, None if words is None else words.dimension)
+        return select(self._selection, model.layers, pooling=self.pooling, normalize=self.normalize)
 
     def split(self, model: ModelInfo) -> Tokenize | None:
         """Return the tokenizer that splits the text, None where it has tokens already."""
@@ -310,14 +294,12 @@ class EmbedOptions:
         from elmo_serve.models.in_process import open_network
 
         assert self.model is not None, "a server alone has a first model"
-        words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None
         network = open_network(
             self.model,
             progress=progress,
             device=self.device,
             precision=self.precision,
             owns_process=True,
-            words=words,
         )
         keep_freed_memory()
         return network

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from elmo_model.text.batches import BOUNDARIES, by_length
-from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.files.inputs import FileError
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
@@ -163,12 +162,10 @@ def served_model(client: Client) -> ModelInfo:
     info = client.info()
     names = ("revision", "format", "layers", "dimension", "parameters", "precision")
     text = {name: info[name] for name in ("tokenizer", "language") if name in info}
-    words = info.get("word_vectors")
     return ModelInfo(
         name=info["model"],
         **{name: info[name] for name in names},
         **text,
-        word_vectors=None if words is None else WordVectorsInfo(**words),
     )
 
 
@@ -199,7 +196,6 @@ class Remote(Source):
             layers=self._layers,
             pooling=self.output.pooling,
             normalize=self.output.normalize,
-            word_vectors="append" if self.output.appended else None,
         )
         group: list[Vectors] = []
         size = 0

@@ -49,7 +49,6 @@ _EXPOSED_HEADERS: Final = (
     "Retry-After",
     "Server-Timing",
     "X-Request-Id",
-    "X-Unknown-Share",
     "X-Vocabulary",
     "X-Warnings",
 )

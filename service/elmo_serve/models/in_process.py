@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,13 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.text.tokenizers import Tokenize, tokenizer
-from elmo_model.word_vectors import WordVectors
 from elmo_serve.models.download import CacheSettings, Progress, cache_of_environment, locate, unseen
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CUDA
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.model_worker import model_info
-from elmo_serve.workers.vectors import select, static_vectors, vectors_of
+from elmo_serve.workers.vectors import select, vectors_of
 
 Vectors = NDArray[Any]
 
@@ -41,16 +40,12 @@ class DeviceError(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class InProcess:
-    """An encoder, its description, its device and the largest batch in padded tokens.
-
-    `words` are the static vectors for outputs with word vectors appended.
-    """
+    """An encoder, its description, its device and the largest batch in padded tokens."""
 
     encoder: Encoder
     info: ModelInfo
     device: str
     batch_tokens: int
-    words: WordVectors | None = None
 
     def tokenizer(self, name: str | None = None) -> Tokenize:
         """Return a tokenizer for the language of the model, by default that of the model."""
@@ -59,9 +54,7 @@ class InProcess:
     def embed(self, sentences: Sequence[Sequence[str]], output: Output) -> list[Vectors]:
         """Map sentences, at least one, to an array each, as `output` says, from zero state."""
         with torch.inference_mode():
-            wanted = [output] * len(sentences)
-            static = static_vectors(self.words, sentences, wanted)
-            return _arrays(vectors_of(self.encoder, sentences, wanted, static))
+            return _arrays(vectors_of(self.encoder, sentences, [output] * len(sentences)))
 
     def carry(
         self, sentences: Sequence[Sequence[str]], output: Output, state: State | None = None
@@ -72,9 +65,7 @@ class InProcess:
         """
         with torch.inference_mode():
             representations, after = self.encoder.encode_from(sentences, state)
-            wanted = [output] * len(sentences)
-            static = static_vectors(self.words, sentences, wanted)
-            vectors = select(self.encoder, representations, wanted, static)
+            vectors = select(self.encoder, representations, [output] * len(sentences))
             return _arrays(vectors), after
 
     @staticmethod
@@ -95,7 +86,6 @@ def open_network(
     device: str = "auto",
     precision: str = "float32",
     owns_process: bool = False,
-    words: WordVectors | None = None,
 ) -> InProcess:
     """Open the network of a built-in name, of a published name, or at a path; or one that is open.
 
@@ -118,11 +108,8 @@ def open_network(
         raise
     except (RuntimeError, ValueError) as error:
         raise DeviceError(f"{device}, {precision}: {error}") from error
-    info = model_info(encoder, path=path)
-    if words is not None:
-        info = replace(info, word_vectors=words.info)
     batch_tokens = _BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
-    return InProcess(encoder, info, place, batch_tokens, words)
+    return InProcess(encoder, model_info(encoder, path=path), place, batch_tokens)
 
 
 def place_of(device: str, hardware: Hardware | None = None) -> str:

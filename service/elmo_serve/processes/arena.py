@@ -184,16 +184,12 @@ def _attached(descriptor: Any, size: int) -> ArenaMap:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The vectors of one sentence: an array of `shape` and `dtype` from byte `offset` of a block.
-
-    `unknown` is the number of tokens without a word vector, where word vectors are appended.
-    """
+    """The vectors of one sentence: an array of `shape` and `dtype` at byte `offset` of a block."""
 
     block: Block
     offset: int
     shape: tuple[int, ...]
     dtype: str
-    unknown: int = 0
 
     def numpy(self) -> NDArray[Any]:
         """Return the vectors as an array over the block, without a copy."""

@@ -200,8 +200,7 @@ class Dispatcher:
                 self._failures.labels("not_finite").inc()
                 self._fail_sentence(job, "The model's vectors for this sentence are not finite.")
             else:
-                unknown = done.unknown[index] if done.unknown else 0
-                job.request.answer(job, running.vectors(index, unknown), now)
+                job.request.answer(job, running.vectors(index), now)
 
     def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """Run the halves of a batch that raised, until the sentence that raises is alone."""

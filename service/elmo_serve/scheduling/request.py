@@ -202,17 +202,13 @@ class RunningBatch:
         )
         return cls(batch, jobs, shapes, all(job.request.is_bulk for job in jobs))
 
-    def vectors(self, index: int, unknown: int = 0) -> Vectors:
-        """Return the vectors of one sentence, which the worker has written.
-
-        `unknown` is the number of its tokens without a word vector.
-        """
+    def vectors(self, index: int) -> Vectors:
+        """Return the vectors of one sentence, which the worker has written."""
         return Vectors(
             self.batch.block,
             self.batch.offsets[index],
             self.shapes[index],
             self.jobs[index].output.dtype,
-            unknown,
         )
 
 

@@ -90,11 +90,6 @@ class Settings(BaseModel):
         description="Whether published models may only be taken from the cache folder.",
         json_schema_extra={"allowed": "true or false"},
     )
-    word_vectors: _File = Field(
-        None,
-        description="File of static word vectors that requests can append, which "
-        "`elmo word-vectors` makes of GloVe or word2vec.",
-    )
     softmax: _File = Field(
         None,
         description="File of the softmax of the first model, where it does not lie with the model: "

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from elmo_model.inference.centre import Centre
-from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Block
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
@@ -35,8 +34,7 @@ class ModelInfo:
     `token_limit` is the length of a token that reaches the network, None where none is cut. The
     server's own process never opens a checkpoint. `precision` is the one that it is computed in,
     `kernel` are the products of its time steps in words. `centre` has the mean of each layer.
-    `word_vectors` are the static vectors that can be appended, `softmax` the words that the model
-    predicts; None where it has none.
+    `softmax` are the words that the model predicts; None where it has none.
     """
 
     name: str
@@ -51,7 +49,6 @@ class ModelInfo:
     language: str = "en"
     token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
     centre: Centre | None = field(default=None, repr=False, compare=False)
-    word_vectors: WordVectorsInfo | None = None
     softmax: SoftmaxInfo | None = None
 
 
@@ -118,15 +115,12 @@ class Done:
     """The vectors of a batch are in its block, except for the sentences in `not_finite`.
 
     The hits and misses of the cache are those since the last batch that was done.
-    `unknown` counts the tokens of each sentence that have no word vector; empty where no sentence
-    of the batch asks for word vectors.
     """
 
     batch: int
     cache_hits: int
     cache_misses: int
     not_finite: tuple[int, ...] = ()
-    unknown: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +140,9 @@ class RunnerSettings:
     """The settings that a worker needs to load the model: values, to be sent to a process.
 
     `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
-    `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `word_vectors`
-    is the folder of a map of word vectors, `softmax` the path of a softmax that does not lie with
-    the model; empty for none. `known` is the report of an earlier
-    worker on the device; None for the first one.
+    `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `softmax`
+    is the path of a softmax that does not lie with the model; empty for none. `known` is the report
+    of an earlier worker on the device; None for the first one.
     """
 
     model: str
@@ -157,7 +150,6 @@ class RunnerSettings:
     precision: str
     threads: int
     warm_up_tokens: int
-    word_vectors: str = ""
     softmax: str = ""
     softmax_words: int | None = None
     cuda_slice: str = ""

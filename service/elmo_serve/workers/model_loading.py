@@ -19,7 +19,6 @@ from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.files import TextError
-from elmo_model.word_vectors import WordVectors, WordVectorsError
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings, WarmUp
 from elmo_serve.workers.model_worker import Runner, is_memory_short, one_line, release_memory
@@ -104,7 +103,6 @@ def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
         device,
         warmed_up,
         centre,
-        _word_vectors(settings),
         settings.model,
         None if softmax is None else LanguageModel(encoder, softmax),
     )
@@ -115,15 +113,6 @@ def _known(encoder: Encoder, settings: RunnerSettings) -> Ready | None:
     known = settings.known
     is_same = known is not None and known.info.revision == encoder.origin.revision
     return known if is_same else None
-
-
-def _word_vectors(settings: RunnerSettings) -> WordVectors | None:
-    if not settings.word_vectors:
-        return None
-    try:
-        return WordVectors.open(Path(settings.word_vectors))
-    except WordVectorsError as error:
-        raise ModelLoadError(str(error)) from error
 
 
 def _encoder(

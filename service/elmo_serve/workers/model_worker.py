@@ -19,7 +19,6 @@ from elmo_model.inference.centre import Centre
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
 from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
-from elmo_model.word_vectors import WordVectors
 from elmo_serve.output import NAMED
 from elmo_serve.processes.arena import Bytes, view
 from elmo_serve.processes.channel import Parent
@@ -28,7 +27,7 @@ from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
 from elmo_serve.workers.staging import Staging
-from elmo_serve.workers.vectors import Control, Static, static_vectors, vectors_in_steps
+from elmo_serve.workers.vectors import Control, vectors_in_steps
 
 _CUDA_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
@@ -68,17 +67,14 @@ class Runner:
         device: torch.device,
         warm_up: WarmUp = WarmUp(),  # noqa: B008  # frozen
         centre: Centre | None = None,
-        words: WordVectors | None = None,
         path: str = "",
         language: LanguageModel | None = None,
     ) -> None:
         self.info = replace(
             model_info(network, centre, path),
-            word_vectors=None if words is None else words.info,
             softmax=None if language is None else language.info,
         )
         self._language = language
-        self._words = words
         self.warm_up = warm_up
         self._network = network
         self._device = device
@@ -170,17 +166,16 @@ class Runner:
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
             control = replace(control, layers=self._layers_in(batch, memory, len(sentences[0])))
-            static = static_vectors(self._words, sentences, batch.outputs)
             with torch.inference_mode():
                 vectors = yield from vectors_in_steps(
-                    self._network, sentences, batch.outputs, static, self._language, control
+                    self._network, sentences, batch.outputs, self._language, control
                 )
                 write = partial(_write, batch, memory, control.dropped)
                 if self._device.type == "cpu":
-                    return self._done(batch, write(vectors), _unknown(static))
+                    return self._done(batch, write(vectors))
                 dtypes = [output.dtype for output in batch.outputs]
                 not_finite = self._staging.fetch(vectors, dtypes, write)
-                return Transfer(batch, self._done(batch, (), _unknown(static)), not_finite)
+                return Transfer(batch, self._done(batch, ()), not_finite)
         except Exception as error:  # an exception of the model fails its batch, not the worker
             failed = _failure(batch, error)
         # Not before: within the block the exception holds the frames, which hold the tensors.
@@ -188,11 +183,11 @@ class Runner:
             release_memory(self._device)
         return failed
 
-    def _done(self, batch: Batch, not_finite: tuple[int, ...], unknown: tuple[int, ...]) -> Done:
+    def _done(self, batch: Batch, not_finite: tuple[int, ...]) -> Done:
         cache = self._network.word_cache
         found, missed = cache.hits - self._hits, cache.misses - self._misses
         self._hits, self._misses = cache.hits, cache.misses
-        return Done(batch.id, found, missed, not_finite, unknown)
+        return Done(batch.id, found, missed, not_finite)
 
 
 def _failure(batch: Batch, error: Exception) -> Failed:
@@ -237,12 +232,6 @@ def _write(
         if not (all_finite or _is_finite(target)):
             not_finite.append(index)
     return tuple(not_finite)
-
-
-def _unknown(static: Sequence[Static | None]) -> tuple[int, ...]:
-    if not any(static):
-        return ()
-    return tuple(0 if own is None else own.unknown for own in static)
 
 
 def is_memory_short(error: Exception) -> bool:

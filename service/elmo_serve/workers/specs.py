@@ -61,7 +61,6 @@ def worker_specs(
             precision=settings.precision_of(model.name),
             threads=max(1, hardware.cores // cpu_workers) if name == "cpu" else 1,
             warm_up_tokens=settings.batch_tokens(name),
-            word_vectors=str(settings.word_vectors or ""),
             softmax=str((is_first and settings.softmax) or ""),
             softmax_words=settings.softmax_words,
             cuda_slice=hardware.slice_of(name),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,7 +14,6 @@ from elmo_model.inference.run import never
 from elmo_model.inference.steps import whole
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
-from elmo_model.word_vectors import WordVectors
 from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.heartbeat import Steps
 from elmo_serve.workers.language import LanguageModel
@@ -37,54 +35,23 @@ class Control:
     layers: Tensor | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Static:
-    """The static vectors of one sentence, (n, width), and how many of its tokens are unknown."""
-
-    vectors: Tensor
-    unknown: int
-
-
-def static_vectors(
-    words: WordVectors | None, sentences: Sequence[Sequence[str]], wanted: Sequence[Wanted]
-) -> list[Static | None]:
-    """Look the tokens up of every sentence whose output has word vectors appended."""
-    if words is None or not any(output.appended for output in wanted):
-        return [None] * len(wanted)
-    members = [i for i, output in enumerate(wanted) if output.appended]
-    rows, unknown = words.look_up([token for i in members for token in sentences[i]])
-    found: list[Static | None] = [None] * len(wanted)
-    start = 0
-    for i in members:
-        end = start + len(sentences[i])
-        own = torch.from_numpy(rows[start:end])
-        found[i] = Static(own, int(np.count_nonzero(unknown[start:end])))
-        start = end
-    return found
-
-
 def vectors_of(
-    network: Encoder,
-    sentences: Sequence[Sequence[str]],
-    wanted: Sequence[Wanted],
-    static: Sequence[Static | None] | None = None,
+    network: Encoder, sentences: Sequence[Sequence[str]], wanted: Sequence[Wanted]
 ) -> list[Tensor]:
     """Map sentences to the outputs that they ask for, as `vectors_in_steps` does."""
-    return whole(vectors_in_steps(network, sentences, wanted, static, None, Control()))
+    return whole(vectors_in_steps(network, sentences, wanted, None, Control()))
 
 
 def vectors_in_steps(
     network: Encoder,
     sentences: Sequence[Sequence[str]],
     wanted: Sequence[Wanted],
-    static: Sequence[Static | None] | None,
     language: LanguageModel | None,
     control: Control,
 ) -> Steps[list[Tensor]]:
     """Map sentences to the outputs that they ask for; stop whenever `control` says so.
 
-    `static` has the result of `static_vectors`, for outputs with word vectors appended. `language`
-    is the language model, for its outputs.
+    `language` is the language model, for its outputs.
 
     Boundaries are computed only for sentences whose layers are normalised: they count in the mean
     and the variance (AllenNLP `scalar_mix.py`).
@@ -110,8 +77,7 @@ def vectors_in_steps(
         if not members:
             continue
         representations = yield from encode(members, normalised)
-        appended = None if static is None else [static[i] for i in members]
-        found = select(network, representations, list(asked.values()), appended)
+        found = select(network, representations, list(asked.values()))
         vectors.update(zip(members, found, strict=True))
     others = [i for i, output in enumerate(wanted) if not isinstance(output, Output)]
     if others and language is not None:
@@ -126,7 +92,6 @@ def select(
     network: Encoder,
     representations: Representations,
     wanted: Sequence[Output],
-    static: Sequence[Static | None] | None = None,
 ) -> list[Tensor]:
     """Map the layers of a batch to the vectors of each sentence, without boundary tokens.
 
@@ -146,11 +111,7 @@ def select(
                 own = _stacked(own, output.layers).transpose(0, 1).flatten(1)
             else:
                 own = _stacked(own, output.layers) if output.stacked else own[output.layers[0]]
-        own = own[..., representations.inside, :]
-        if static is not None and (behind := static[index]) is not None:
-            added = behind.vectors.to(own.device, own.dtype, non_blocking=True)
-            own = torch.cat((own, added), dim=-1)
-        vectors.append(own)
+        vectors.append(own[..., representations.inside, :])
     return _pooled(vectors, wanted)
 
 

@@ -14,9 +14,7 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.scalar_mix import layer_norm, mix, normalise
 from elmo_model.tasks.examples import Examples, Place
 from elmo_model.tasks.features import Features, encode_by, features_of
-from elmo_model.word_vectors import WordVectors
 from tests.support.made_up_vectors import WIDTH, encode
-from tests.support.word_vectors import write_static
 
 
 @pytest.mark.parametrize("normed", [False, True])
@@ -108,12 +106,3 @@ def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
         tracemalloc.stop()
 
     assert most < features.vectors.nbytes / 20
-
-
-def test_static_word_vectors_lie_in_the_file_as_well(tmp_path: Path) -> None:
-    words = WordVectors.open(write_static(tmp_path, a1=(1, 2), b2=(3, 4)))
-    examples = Examples.of_sentences([(["a1", "b2"], "x"), (["b2"], "y")])
-
-    with features_of(encode, examples, memory_bytes=0, words=words) as found:
-        assert isinstance(found.static, np.memmap)
-        assert found.static.tolist() == [[2, 3], [3, 4]]

@@ -149,17 +149,15 @@ def test_a_pair_becomes_both_vectors_their_distance_and_their_product() -> None:
     assert MixtureHead(3, 4, 2, places=2)(torch.randn(3, 5, 2, 4)).shape == (5, 2)
 
 
-@pytest.mark.parametrize("width", [0, 3])
-def test_logits_are_the_linear_map_of_the_mixture_and_the_static_vectors(width: int) -> None:
-    head = MixtureHead(3, 4, 2, gamma=1.5, static=width)
+def test_logits_are_the_linear_map_of_the_mixture() -> None:
+    head = MixtureHead(3, 4, 2, gamma=1.5)
     for parameter in (head.linear.weight, *head.mix.scalar_parameters):
         torch.nn.init.normal_(parameter)
-    layers, static = torch.randn(3, 5, 1, 4), torch.randn(5, 1, width)
+    layers = torch.randn(3, 5, 1, 4)
 
-    found = head(layers, static if width else None)
+    found = head(layers)
 
     weights = normalise(head.mix.weights.tolist())
     mixed = torch.stack([mix(layers[:, row], weights, 1.5)[0] for row in range(5)])
-    both = torch.cat((mixed, static[:, 0]), dim=1)
-    torch.testing.assert_close(found, head.linear(both), rtol=0, atol=1e-5)
-    assert MixtureHead(3, 4, 2, places=2, static=width).linear.in_features == 4 * (4 + width)
+    torch.testing.assert_close(found, head.linear(mixed), rtol=0, atol=1e-5)
+    assert MixtureHead(3, 4, 2, places=2).linear.in_features == 4 * 4

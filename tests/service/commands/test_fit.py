@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from elmo_model.word_vectors import WordVectors
 from elmo_serve.models.in_process import open_network
 from elmo_serve.output import Output
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running
-from tests.support.word_vectors import write_static
 
 WORDS = ("cat", "sat", "The", "mat")
 
@@ -71,15 +69,13 @@ def test_a_task_is_replaced_only_by_force(fitted: Path) -> None:
     assert elmo(*again, "--force").exit_code == 0
 
 
-def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path: Path) -> None:
-    """The head maps the mean of a sentence's mixed vectors and word vectors, as a server has it."""
+def test_the_score_is_found_again_from_served_vectors(tmp_path: Path) -> None:
+    """The head maps the mean of a sentence's mixed vectors, as a server has it."""
     write_examples(tmp_path / "train.tsv", 40, seed=0)
     test = write_examples(tmp_path / "test.tsv", 20, seed=1)
-    static = write_static(tmp_path, cat=(1, 0, 0), sat=(0, 1, 0), the=(0, 0, 1))
     result = elmo(
         *("fit", "first", "--kind", "sentence", "--train", tmp_path / "train.tsv", "--seeds", 1),
         *("--test", tmp_path / "test.tsv", "--model", SMALL, "--out", tmp_path / "tasks"),
-        *("--word-vectors", static),
     )
     assert result.exit_code == 0, result.output
     task = json.loads((tmp_path / "tasks" / "first.json").read_text())
@@ -87,15 +83,13 @@ def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path
     with safe_open(tmp_path / "tasks" / "first.fit" / "head.safetensors", "np") as head:
         labels = json.loads(head.metadata()["labels"])
         weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
-    words = WordVectors.open(static)
-    output = Output(weights=task["weights"], gamma=task["gamma"], pooling="mean", appended=3)
-    network = open_network(str(SMALL), device="cpu", words=words)
+    output = Output(weights=task["weights"], gamma=task["gamma"], pooling="mean")
+    network = open_network(str(SMALL), device="cpu")
     served = np.array(network.embed([words for words, _ in test], output))
 
     found = [labels[int(number)] for number in (served @ weight.T + bias).argmax(1)]
     right = np.mean([one == two for one, (_, two) in zip(found, test, strict=True)])
     assert report["mixtures"]["learned"]["scores"][0]["accuracy"] == pytest.approx(right)
-    assert task["fit"]["word_vectors"]["file"] == static.name
 
 
 @pytest.fixture

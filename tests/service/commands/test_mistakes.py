@@ -45,7 +45,6 @@ READS: dict[str, list[Arguments]] = {
     "serve": [
         lambda file, _: ["--model", file / "deeper"],
         lambda file, _: ["--tasks", file / "deeper", "--model", "nowhere"],
-        lambda file, _: ["--word-vectors", file / "static.txt"],
     ],
     "tasks": [
         lambda file, out: [file, out / "tasks"],
@@ -56,12 +55,6 @@ READS: dict[str, list[Arguments]] = {
         lambda file, out: [out / "run", "--text", file, "--shape", "tiny", "--steps", 1],
         lambda file, out: [out / "run", "--text", __file__, "--weights", file, "--steps", 1],
         lambda file, _: [file / "deeper", "--text", __file__, "--shape", "tiny", "--steps", 1],
-    ],
-    "word-vectors": [
-        lambda file, out: [file, "--out", out / "v.safetensors"],
-        lambda file, out: ["--model", file, "--text", __file__, "--out", out / "v.safetensors"],
-        lambda file, out: ["--model", SMALL, "--text", file, "--out", out / "v.safetensors"],
-        lambda file, _: ["--model", SMALL, "--text", __file__, "--out", file / "v.safetensors"],
     ],
 }
 

@@ -56,7 +56,7 @@ def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variabl
     parameters = {
         name: parameter
         for name, command in main.commands.items()
-        if name not in ("serve", "word-vectors")  # a server's; a setting; the source
+        if name != "serve"  # its own is a setting
         for parameter in command.params
         if parameter.name == "model" and not parameter.required
     }

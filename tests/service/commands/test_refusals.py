@@ -31,7 +31,6 @@ FILES = {
     "train.tsv": "label\tsentence\nx\ta\ny\tb\n",
     "empty.txt": "\n \n",
     "words.txt": "the\n</S>\n",
-    "glove.txt": "cat 1 2\nsat 3 4\n",
     "taken.safetensors": "mine",
 }
 SERVER = "--server http://127.0.0.1:9"
@@ -55,7 +54,6 @@ EMBED = [
     (f"a.txt v.h5 --top {SERVER} --device cpu", 2, "--device"),
     (f"a.txt v.h5 --top {SERVER} --precision int8", 2, "--precision"),
     (f"a.txt v.h5 --top {SERVER} --carry-state", 2, "state"),
-    (f"a.txt v.h5 --top {SERVER} --word-vectors x", 2, "append"),
     ("a.txt v.h5 --top --batch-size 3", 2, "--carry-state"),
     ("a.txt v.h5 --top --format elmoformanylangs --forget-sentences", 2, "allennlp"),
     ("a.txt v.h5 --all --format elmoformanylangs-text", 2, "--all"),
@@ -124,17 +122,6 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
         ("--shape tiny --vocabulary no.txt", 2, "no.txt"),
         ("--shape tiny --vocabulary words.txt", 1, "<S>"),
         ("--shape tiny --vocabulary words.txt --vocabulary-size 9", 2, "--vocabulary-size"),
-    ],
-    "word-vectors --out new.safetensors": [
-        ("", 2, "--model"),
-        ("glove.txt --out glove.bin", 2, ".safetensors"),
-        ("glove.txt --out taken.safetensors", 1, "--force"),
-        ("a.txt", 1, "a.txt:1"),
-        ("glove.txt --model SMALL", 2, "--model"),
-        ("glove.txt --text a.txt", 2, "--text"),
-        ("--model SMALL --text a.txt --vocabulary a.txt", 2, "exclude"),
-        ("--model SMALL", 1, "no words"),
-        ("--model english --text a.conllu", 2, "conllu"),
     ],
 }
 

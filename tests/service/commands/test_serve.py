@@ -17,7 +17,7 @@ from elmo_serve.workers.devices import Hardware
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
-TAKES_ANY = {"cache", "model", "host", "published_address", "tasks", "word_vectors"}
+TAKES_ANY = {"cache", "model", "host", "published_address", "tasks"}
 NUMBERS = ("an integer ", "a number ")
 
 

@@ -5,17 +5,14 @@ from typing import Any, Final
 
 import pytest
 
-from elmo_model.word_vectors import WordVectorsInfo
 from elmo_serve.files.options import EmbedOptions
 from tests.support.gated_worker import INFO
 
-MODEL: Final = replace(INFO, word_vectors=WordVectorsInfo("v.safetensors", "abc", 5, 3))
 RUN: Final = EmbedOptions("all", "allennlp", input="a.fasta", output="v.h5", model="m")
 
 OTHERS: Final[dict[str, Any]] = {
     "layers": "top",
     "output_format": "npz",
-    "word_vectors": "v.txt",
     "normalize": True,
     "input_format": "plain",
     "column": 2,
@@ -43,13 +40,13 @@ def test_every_option_decides_or_may_differ() -> None:
 def test_a_run_with_another_value_is_another_run(name: str) -> None:
     other = replace(RUN, **{name: OTHERS[name]})
 
-    assert other.identity(MODEL) != RUN.identity(MODEL)
+    assert other.identity(INFO) != RUN.identity(INFO)
 
 
 def test_a_model_and_a_batch_that_carries_state_are_part_of_a_run() -> None:
     carried = replace(RUN, carry_state=True)
 
-    assert carried.identity(MODEL) == replace(carried, batch_size=64).identity(MODEL)
-    assert carried.identity(MODEL) != replace(carried, batch_size=3).identity(MODEL)
-    for info in (replace(MODEL, revision="2"), replace(MODEL, precision="int8")):
-        assert RUN.identity(info) != RUN.identity(MODEL)
+    assert carried.identity(INFO) == replace(carried, batch_size=64).identity(INFO)
+    assert carried.identity(INFO) != replace(carried, batch_size=3).identity(INFO)
+    for info in (replace(INFO, revision="2"), replace(INFO, precision="int8")):
+        assert RUN.identity(info) != RUN.identity(INFO)

@@ -100,7 +100,6 @@ BODIES: dict[str, list[Row]] = {
         *[(MIX % number, 422, "/mix/weights/2", "") for number in NUMBERS],
         ({"sentences": A, "dtype": "float64"}, 422, "/dtype", "'float16'"),
         ({"sentences": A, "pooling": LONG}, 422, "/pooling", "'mean'"),
-        ({"sentences": A, "layers": "top", "word_vectors": "append"}, 422, "/word_vectors", "ELMO"),
         (b'{"sentences": [[' + b"0," * 500_000 + b"0]]}", 422, "/sentences/0/0", ""),
         (b'{"sentences": [' + b"0," * 500_000 + b"0]}", 422, "/sentences/0", ""),
         (MANY_NAMES, 422, "", ""),

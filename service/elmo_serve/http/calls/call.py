@@ -204,12 +204,8 @@ def described(
     output: Output = _ONE_VECTOR,
     *,
     arrays: Sequence[NDArray[Any]] = (),
-    unknown: int = 0,
 ) -> Embeddings:
-    """Return everything that a response says of its sentences, and of their `output`.
-
-    `unknown` is the number of tokens without a word vector, where word vectors are appended.
-    """
+    """Return everything that a response says of its sentences, and of their `output`."""
     info, tokens = model.info, sum(texts.lengths)
     is_text = body.member == "text"
     return Embeddings(
@@ -225,7 +221,6 @@ def described(
         offsets=texts.offsets,
         tokenizer=body.request.tokenizer or info.tokenizer if is_text else None,
         warnings=listed_warnings(body, texts.warnings),
-        unknown_share=round(unknown / (tokens or 1), 6) if output.appended else None,
     )
 
 

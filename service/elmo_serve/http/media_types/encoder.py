@@ -21,8 +21,7 @@ class Embeddings:
     """The vectors of a request, one array a sentence in its order, and what describes them.
 
     `sentences` are the JSON texts of the lists of tokens. `shape` is the shape of one array, with
-    -1 for the number of tokens. `tokens` counts all tokens of the request. `unknown_share` is the
-    share of them without a word vector; None where no word vectors are appended.
+    -1 for the number of tokens. `tokens` counts all tokens of the request.
 
     For a request with text, `tokenizer` is the name of the one that split it, and `offsets` are the
     JSON texts of lists of [start, end]. `warnings` name tokens.
@@ -40,7 +39,6 @@ class Embeddings:
     offsets: Sequence[bytes] = ()
     tokenizer: str | None = None
     warnings: Sequence[FieldError] = ()
-    unknown_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,6 @@ def text_members(embeddings: Embeddings) -> Iterator[bytes]:
         yield b',"offsets":' + json_array(embeddings.offsets)
     if embeddings.warnings:
         yield b',"warnings":' + orjson.dumps(embeddings.warnings)
-    if embeddings.unknown_share is not None:
-        yield b',"unknown_share":' + orjson.dumps(embeddings.unknown_share)
 
 
 ENCODER = Encoder(MEDIA_TYPES["json"], encode, MEMORY_FACTOR)

@@ -20,7 +20,7 @@ from elmo_serve.http.schemas.embed import (
     TokenizeResponse,
 )
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.output import Output, with_word_vectors
+from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 
 _OPTIONS: Final[dict[str, Any]] = {
@@ -65,24 +65,19 @@ async def embed(request: Request) -> Response:
         if body.member == "text":
             more_bytes = sum(map(len, texts.sentences)) + sum(map(len, texts.offsets))
         embedded = await call.embed(model, body, texts, output, encoder.memory_factor, more_bytes)
-        unknown = sum(vectors.unknown for vectors in embedded.vectors)
-        answer = described(model, body, texts, output, unknown=unknown)
+        answer = described(model, body, texts, output)
         start = time.perf_counter()
         chunks = await _encoded(call, answer, embedded, encoder)
         seconds = time.perf_counter() - start
         call.scope["state"]["log_fields"]["encode_seconds"] = round(seconds, 4)
-        return call.response(chunks, texts, *_headers(encoder, answer, embedded, seconds))
+        return call.response(chunks, texts, *_headers(encoder, embedded, seconds))
 
 
 def _output(asked: EmbedRequest, model: ServedModel) -> Output:
     """Return the output that a request asks `model` for."""
-    output = replace(
+    return replace(
         model.output(asked), pooling=asked.pooling, dtype=asked.dtype, normalize=asked.normalize
     )
-    if asked.word_vectors is None:
-        return output
-    words = model.info.word_vectors
-    return with_word_vectors(output, None if words is None else words.dimension)
 
 
 async def _encoded(
@@ -105,20 +100,17 @@ async def _encoded(
 
 
 def _headers(
-    encoder: Encoder, answer: Embeddings, embedded: Embedded, encode_seconds: float
+    encoder: Encoder, embedded: Embedded, encode_seconds: float
 ) -> list[tuple[bytes, bytes]]:
     timing = (
         f"queue;dur={embedded.queue_seconds * 1e3:.1f}, "
         f"infer;dur={embedded.infer_seconds * 1e3:.1f}, encode;dur={encode_seconds * 1e3:.1f}"
     )
-    headers = [
+    return [
         (b"content-type", encoder.media_type.encode()),
         (b"vary", b"Accept"),
         (b"server-timing", timing.encode()),
     ]
-    if answer.unknown_share is not None:
-        headers.append((b"x-unknown-share", str(answer.unknown_share).encode()))
-    return headers
 
 
 @tokenize_router.post(

@@ -1,7 +1,5 @@
 """GET /info: the model, and every limit in force. GET /info/centre: the means of its layers."""
 
-from dataclasses import asdict
-
 import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -13,7 +11,6 @@ from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,
     LimitsResponse,
-    WordVectorsResponse,
 )
 
 router = APIRouter(tags=["Server"])
@@ -28,7 +25,6 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         reasons = [f"{each.model} ({each.state}): {each.reason}" for each in states if each.reason]
         raise served.unavailable("; ".join(reasons) if len(server.models) > 1 else served.reason)
     info, slots = served.info, served.pool.slots
-    words = info.word_vectors
     return InfoResponse(
         model=served.name,
         models=[each.status for each in server.models],
@@ -42,7 +38,6 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         tokenizer=info.tokenizer,
         language=info.language,
         devices=[slot.labels["device"] for slot in slots],
-        word_vectors=WordVectorsResponse(**asdict(words)) if words is not None else None,
         softmax=info.softmax is not None,
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),

@@ -21,7 +21,6 @@ from elmo_serve.schema import (
     a_whole_number,
     one_of,
     optional,
-    without_default,
 )
 from elmo_serve.tasks.schema import MOST_LAYERS, Mix, TaskName
 
@@ -150,11 +149,6 @@ class EmbedRequest(SentencesRequest):
         False,
         "Scale every vector to length 1, after pooling; zeros stay zeros. Default: false.",
     )
-    word_vectors: Literal["append"] = optional(
-        None,
-        "`append` joins the static word vector of each token to its ELMo vector, before pooling "
-        "and `normalize`. For selections of one vector of 2P numbers a token. Default: none.",
-    )
 
 
 class Usage(BaseModel):
@@ -169,8 +163,7 @@ class EmbedResponse(BaseModel):
 
     model: str = Field(description="The name of the model that computed the vectors.")
     dimension: int = Field(
-        description="Width of a vector: 2P, forward half first; (L + 1) 2P for `concat`. The width "
-        "of the word vectors is added where they are appended."
+        description="Width of a vector: 2P, forward half first; (L + 1) 2P for `concat`."
     )
     layers: list[int] | None = Field(description="The layers that were asked for; null for a mix.")
     embeddings: list[Vector | list[Vector] | list[list[Vector]]] = Field(
@@ -183,9 +176,3 @@ class EmbedResponse(BaseModel):
     tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
     offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
     warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
-    unknown_share: float = Field(
-        default=0.0,
-        description="Share of the tokens, from 0 to 1, that have no word vector. Only in responses "
-        "to requests with `word_vectors`.",
-        json_schema_extra=without_default,
-    )

@@ -35,15 +35,6 @@ class ModelStatus(BaseModel):
     reason: str = Field(description="Why it cannot answer; empty when it can.")
 
 
-class WordVectorsResponse(BaseModel):
-    """Static word vectors."""
-
-    file: str = Field(description="Name of the file.")
-    revision: str = Field(description="Short SHA-256 of words and vectors.")
-    words: Int64
-    dimension: int = Field(description="Width of a vector.")
-
-
 class InfoResponse(BaseModel):
     """The model and the server."""
 
@@ -63,9 +54,6 @@ class InfoResponse(BaseModel):
     tokenizer: str = Field(description="The tokenizer of the training text: the default for text.")
     language: str = Field(description="Code of the language, by which `moses` splits.")
     devices: list[str] = Field(description="One entry a worker.")
-    word_vectors: WordVectorsResponse | None = Field(
-        description="The word vectors that requests can append; null where there are none."
-    )
     softmax: bool = Field(
         description="Whether it predicts words: `POST /score` and `POST /substitutes`."
     )

@@ -15,7 +15,6 @@ export function showCard(info) {
     ["Precision", info.precision],
     ["Tokenizer", `${info.tokenizer} (language ${info.language})`],
     ["Runs on", info.devices.join(", ")],
-    ["Word vectors", info.word_vectors === null ? "none" : info.word_vectors.file],
     ["Version of the server", info.version],
   ];
   const limits = Object.entries(info.limits).map(([name, value]) =>
