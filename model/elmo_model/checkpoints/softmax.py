@@ -18,13 +18,13 @@ from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, source_at
 from elmo_model.errors import shown
+from elmo_model.network.row_bytes import to_bytes
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
 ENDING = ".softmax.safetensors"
 """The ending of our own file, in place of the `.safetensors` of the model beside it."""
 
 _FORMAT = "elmo-serve-softmax"
-_LARGEST = 127.0  # of a signed byte
 _TYPES = {
     "weight": ("F32", "F16", "BF16", "I8"),
     "bias": ("F32",),
@@ -153,8 +153,8 @@ def save(softmax: WordSoftmax, path: Path, revision: str, dtype: torch.dtype = t
     """
     weight, tensors = softmax.rows(slice(None)).detach().cpu(), {}
     if dtype == torch.int8:
-        tensors["scale"] = weight.abs().amax(dim=1).clamp(min=1e-30) / _LARGEST
-        weight = (weight / tensors["scale"][:, None]).round()
+        weight, scale = to_bytes(weight)
+        tensors["scale"] = scale.flatten()
     text = vocabulary_file.text_of(softmax.vocabulary.words).encode()
     tensors["weight"] = weight.to(dtype).contiguous()
     tensors["bias"] = softmax.bias.detach().cpu().float().contiguous()

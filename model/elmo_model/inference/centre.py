@@ -4,10 +4,11 @@ All vectors of a layer share a large common part, so that the cosine of any two 
 0 (Mu and Viswanath 2018, Ethayarajh 2019). Without their centre, cosines tell more.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,19 @@ from numpy.typing import NDArray
 from elmo_model.text.batches import by_length
 
 if TYPE_CHECKING:  # the server imports this module without torch
-    from elmo_model.inference.closeness import Network
+    from torch import Tensor
 
 TEXT: Final = "english"
 """The name of the text: every model is centred with it, in whatever language it was trained."""
 
 _FILE: Final = Path(__file__).parents[1] / "models" / f"{TEXT}.txt"
+
+
+class Network(Protocol):
+    """A network that computes all layers of a batch: an `Encoder` or an `ElmoNetwork`."""
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list["Tensor"]:
+        """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +46,7 @@ def sentences() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(line.split(" ")) for line in _FILE.read_text(encoding="utf-8").splitlines())
 
 
-def centre_of(network: "Network", max_tokens: int) -> Centre:
+def centre_of(network: Network, max_tokens: int) -> Centre:
     """Return the centre of a network, computed in batches of at most `max_tokens` tokens."""
     text = sentences()
     sums = [

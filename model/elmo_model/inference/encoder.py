@@ -10,8 +10,6 @@ from torch import Tensor
 
 from elmo_model.errors import shown
 from elmo_model.inference.cache import WordCache
-from elmo_model.inference.closeness import furthest, sample
-from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import Precision, precision_of
 from elmo_model.inference.run import BLOCK_STEPS, BatchRun, InferenceBiLM
 from elmo_model.inference.threads import ParallelDirections, inference
@@ -27,10 +25,6 @@ GATE_CACHE_BYTES = 256 * 1024**2
 """The input products of 2,048 words at the original size in float32, and of 4,096 in bfloat16.
 
 More memory saves more products of the first layer (benchmarks/network.py, "text" cached)."""
-
-
-# The least mean cosine in each layer with which int8 is accepted on processors without VNNI.
-_LEAST_COSINE = 0.999
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +78,7 @@ class Encoder:
         afterwards take a new encoder.
 
         Raises ValueError for an unknown precision, for a weight that float16 cannot hold, and for
-        int8 without an exact product, or too far from float32 on a processor without VNNI.
+        int8 without an exact product, as on a processor without VNNI.
         """
         form = precision_of(precision)
         directions = ParallelDirections(threads, owns_process=owns_process)
@@ -97,7 +91,7 @@ class Encoder:
                 alignment = ExactLinear(elmo.alignment, None, directions)
             start = State.zero(elmo.config.lstm, boundaries.vectors, 1)
             after_boundary = _after_boundary(bilm, boundaries, start)
-        encoder = cls(
+        return cls(
             elmo.config,
             elmo.alphabet,
             elmo.origin,
@@ -108,9 +102,6 @@ class Encoder:
             start,
             alignment,
         )
-        if form == "int8" and not has_eight_bits():
-            _refuse_inexact(encoder, elmo)
-        return encoder
 
     @property
     def kernel(self) -> str:
@@ -220,16 +211,6 @@ def refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
             raise ValueError(
                 f"sentence {number} is the string {shown(sentence)}; expected a list of its tokens"
             )
-
-
-def _refuse_inexact(encoder: Encoder, elmo: ElmoNetwork) -> None:
-    """Raise ValueError when weights of seven bits turn the vectors of a layer too far."""
-    layer, cosine = furthest(sample(encoder), sample(elmo))
-    if cosine < _LEAST_COSINE:
-        raise ValueError(
-            f"int8 has weights of 7 bits on a CPU without VNNI, and the cosine of layer {layer} "
-            f"with float32 is {cosine:.5f}; it takes {_LEAST_COSINE} or more"
-        )
 
 
 def _after_boundary(bilm: InferenceBiLM, boundaries: DistinctWords, start: State) -> State:

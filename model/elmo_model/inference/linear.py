@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_model.inference.precision import Precision
+from elmo_model.network.row_bytes import to_bytes
 
 _LARGEST_HALF = 65_504.0
 # Numbers of a part of a matrix with float16 weights that FBGEMM reads once for every 14 rows of
@@ -22,10 +23,7 @@ _PART, _INPUTS_AT_ONCE = 1 << 19, 512
 # Numbers of a matrix up to which float16 weights are the faster float32 product for any number of
 # rows on a processor with AVX-512: 2 MiB. With larger ones it is faster for up to eight rows alone.
 _MOST_NEAR = 1 << 20
-# Signed bytes go up to 127. Bytes are sent as unsigned ones with 128 for zero. The smallest scale
-# keeps a row of zeros from being divided by zero.
-_LARGEST, _ZERO, _SMALLEST = 127.0, 128, 1e-30
-_LARGEST_7 = 63.0
+_ZERO = 128  # Signed bytes are sent as unsigned ones with this number for zero.
 
 
 class Linear(ABC):
@@ -63,17 +61,18 @@ class Linear(ABC):
 def linear_of(weight: Tensor, precision: Precision) -> Linear:
     """Return the product with a matrix (outputs, inputs) in its fastest form on its device.
 
-    Raises ValueError for a weight that float16 cannot hold, and for int8 on a device or a build of
-    torch without an exact 8-bit product.
+    Raises ValueError for a weight that float16 cannot hold, and for int8 on a device, a processor
+    or a build of torch without an exact 8-bit product.
     """
     is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     match precision:
         case "int8":
-            if not (is_plain and quantises()):
+            if not (is_plain and has_eight_bits()):
                 raise ValueError(
-                    "int8 takes a CPU and a torch with oneDNN, with exact 8-bit products"
+                    "int8 takes a CPU with VNNI and a torch with oneDNN; float16 is the fast "
+                    "precision of CPUs with AVX2 alone"
                 )
-            return QuantisedLinear(weight) if has_eight_bits() else _seven_bits(weight)
+            return QuantisedLinear(weight)
         case "bfloat16" if is_plain and packs(torch.bfloat16):
             return PackedLinear(weight, torch.bfloat16)
         case "float16":
@@ -186,15 +185,14 @@ class QuantisedLinear(Linear):
     """The product on a CPU with 8-bit factors: a scale for each output and for each row of inputs.
 
     The scale of a row comes from its own largest number, so no row depends on the other rows.
-    Weights go up to `largest`, 127 or the 63 of seven bits.
     """
 
-    def __init__(self, weight: Tensor, largest: float = _LARGEST) -> None:
-        scales = weight.abs().amax(dim=1).clamp_(min=_SMALLEST).div_(largest)
-        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+    kernel = "int8 by oneDNN"
+
+    def __init__(self, weight: Tensor) -> None:
+        rounded, scales = to_bytes(weight)
         self._packed: Tensor = torch.ops.onednn.qlinear_prepack(rounded.contiguous(), None)
-        self.kernel = f"int8 with weights of {7 if largest < _LARGEST else 8} bits by oneDNN"
-        self._scales = scales
+        self._scales = scales.flatten()
         self._zeros = torch.zeros(len(weight), dtype=torch.int32)
 
     def linear(self, inputs: Tensor) -> Tensor:
@@ -207,11 +205,10 @@ class QuantisedLinear(Linear):
 
     def _product(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Map (rows, inputs) to (rows, outputs) and the scale (rows, 1) to multiply it by."""
-        scale = inputs.abs().amax(dim=1, keepdim=True).clamp_(min=_SMALLEST).div_(_LARGEST)
         # The processor multiplies unsigned by signed bytes; signed inputs would take a slow path.
         # torch rounds to signed bytes seven times as fast as to unsigned ones, and the two differ
         # by 128: one bit.
-        signed = (inputs / scale).round_().to(torch.int8)
+        signed, scale = to_bytes(inputs)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             signed.view(torch.uint8).bitwise_xor_(_ZERO), 1.0, _ZERO,
             self._packed, self._scales, self._zeros, None,
@@ -250,27 +247,13 @@ def _is_half(weight: Tensor) -> bool:
 
 
 @cache
-def quantises() -> bool:
-    """Tell whether this build of torch and this processor multiply weights of 7 bits exactly."""
-    return has_eight_bits() or _is_exact(_seven_bits)
-
-
-@cache
 def has_eight_bits() -> bool:
-    """Tell whether they multiply weights of 8 bits exactly.
+    """Tell whether this build of torch and this processor multiply bytes exactly.
 
-    Processors without VNNI add pairs in 16 bits, which the largest factors overflow; weights of
-    seven bits do not.
+    Processors without VNNI add pairs in 16 bits, which the largest factors overflow.
     """
-    return _is_exact(QuantisedLinear)
-
-
-def _seven_bits(weight: Tensor) -> Linear:
-    return QuantisedLinear(weight, _LARGEST_7)
-
-
-def _is_exact(form: Callable[[Tensor], Linear]) -> bool:
-    return gives_the_product(form, 0.1) and gives_the_product(form, 1e-4, torch.ones)
+    is_close = gives_the_product(QuantisedLinear, 0.1)
+    return is_close and gives_the_product(QuantisedLinear, 1e-4, torch.ones)
 
 
 def gives_the_product(

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from elmo_model.files import atomic
-from elmo_model.inference.centre import centre_of
-from elmo_model.inference.closeness import Network
+from elmo_model.inference.centre import Network, centre_of
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
 from elmo_model.uses.files import IndexWriter, temporary_folder

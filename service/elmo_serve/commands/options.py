@@ -160,7 +160,7 @@ def precision_option(text: str = "Precision of the weights.") -> Callable[[Comma
         type=click.Choice(PRECISIONS),
         default="float32",
         show_default=True,
-        help=f"{text} int8: on a CPU.",
+        help=f"{text} int8: on a CPU with VNNI.",
     )
 
 

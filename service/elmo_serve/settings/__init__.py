@@ -118,7 +118,7 @@ class Settings(BaseModel):
     precision: Annotated[str, BeforeValidator(lower)] = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
-        "int8: on a CPU. NAME=FORMAT sets it for one of several models.",
+        "int8: on a CPU with VNNI. NAME=FORMAT sets it for one of several models.",
         json_schema_extra={
             "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
         },

@@ -11,7 +11,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.inference import linear
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.linear import has_eight_bits, packs, quantises
+from elmo_model.inference.linear import has_eight_bits, packs
 from elmo_model.inference.precision import PRECISIONS
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
@@ -174,17 +174,6 @@ def test_mixes_are_aligned_as_by_the_network(tmp_path: Path) -> None:
     with torch.inference_mode():
         assert torch.equal(encoder.align(vectors[:1]), encoder.align(vectors)[:1])
     torch.testing.assert_close(encoder.align(vectors), vectors @ torch.tensor(matrix).float().T)
-
-
-@pytest.mark.skipif(has_eight_bits() or not quantises(), reason="weights of 7 bits")
-def test_weights_of_seven_bits_are_refused_where_they_are_too_far_from_float32(
-    elmo: ElmoNetwork,
-) -> None:
-    with torch.no_grad():
-        for values in elmo.bilm.parameters():
-            values.mul_(4.0)
-    with pytest.raises(ValueError, match=r"weights of 7 bits .* it takes 0\.999 or more"):
-        Encoder.of(elmo, "int8")
 
 
 def test_an_unknown_precision_is_refused_with_the_known_ones(elmo: ElmoNetwork) -> None:
