@@ -117,6 +117,18 @@ def write_word_pair(folder: Path, words: Sequence[str]) -> Path:
     return folder
 
 
+def small_size_pair(folder: Path) -> Path:
+    """Write a pair of the published small model's size: 13.6 million weights, 54 MB."""
+    return write_pair(
+        folder,
+        cell=1024,
+        projection=128,
+        filters=PUBLISHED_FILTERS,
+        char_width=16,
+        highways=1,
+    )
+
+
 def original_size_pair(folder: Path, *, seed: int = 0) -> Path:
     """Write a pair of the original model's size: 93.6 million weights, 375 MB, about two seconds.
 

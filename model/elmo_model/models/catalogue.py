@@ -10,7 +10,6 @@ from elmo_model.models.published import Published, load, nlpl_model, nlpl_models
 
 BUILT_IN = {
     "english": "a small English model, trained for this program",
-    "random-small": "the published small shape with random weights",
 }
 """The models that come with the program: their names, and a few words on each."""
 

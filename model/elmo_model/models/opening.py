@@ -1,52 +1,17 @@
 """Models by name or path: the models that come with the program, and checkpoints."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from elmo_model import checkpoints
 from elmo_model.checkpoints import softmax
-from elmo_model.checkpoints.checkpoint import CheckpointError, revision
+from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.models.catalogue import canonical, path_fault
-from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.network.elmo import ElmoNetwork, Origin
-from elmo_model.network.initialise import initialise
-from elmo_model.text.alphabets import Utf8Alphabet
+from elmo_model.network.elmo import ElmoNetwork
 
-_SEED = 20180215
-_RANDOM_SMALL = ElmoConfig(
-    CharCNNConfig(
-        characters=Utf8Alphabet.size,
-        embedding=16,
-        filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
-        highways=1,
-        activation="relu",
-        max_characters=50,
-    ),
-    LSTMConfig(layers=2, cell=1024, projection=128, cell_clip=3.0, projection_clip=3.0, skip=True),
-)
-
-
-_ENGLISH = Path(__file__).with_name("english.safetensors")
-"""The weights of the built-in English model. `english.md` beside it is its model card."""
-
-
-def _random_small() -> ElmoNetwork:
-    """Return the published small shape with random weights, which a seed decides."""
-    with torch.device("meta"):  # the modules' own initialisation would be thrown away
-        elmo = ElmoNetwork(_RANDOM_SMALL, Utf8Alphabet(), Origin("random-small", "random", ""))
-    elmo.to_empty(device="cpu")
-    initialise(elmo, torch.Generator().manual_seed(_SEED))
-    elmo.origin = replace(elmo.origin, revision=revision(_RANDOM_SMALL, elmo.state_dict()))
-    return elmo.eval()
-
-
-BUILT_IN: dict[str, Callable[[], ElmoNetwork]] = {
-    "english": lambda: checkpoints.load(_ENGLISH),  # float32; the file holds float16
-    "random-small": _random_small,
-}
+BUILT_IN = {"english": Path(__file__).with_name("english.safetensors")}
+"""The files of the built-in models by name; `english.md` is the model card of `english`."""
 
 
 def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") -> ElmoNetwork:
@@ -56,8 +21,8 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
     first. Raises CheckpointError where there is neither, or the checkpoint is damaged.
     """
     name = str(name_or_path)
-    if (built_in := canonical(name)) in BUILT_IN:
-        return BUILT_IN[built_in]().to(device)
+    if (built_in := BUILT_IN.get(canonical(name))) is not None:
+        return checkpoints.load(built_in, device=device)
     if (fault := path_fault(name)) is not None:
         raise CheckpointError(fault)
     return checkpoints.load(name, device=device)
@@ -74,10 +39,8 @@ def find_softmax(
     name = str(name_or_path)
     if file is not None:
         stored: softmax.StoredSoftmax | None = softmax.open_file(file)
-    elif (built_in := canonical(name)) in BUILT_IN:
-        stored = softmax.find(_ENGLISH) if built_in == "english" else None
     else:
-        stored = softmax.find(Path(name))
+        stored = softmax.find(BUILT_IN.get(canonical(name)) or Path(name))
     if stored is None:
         return None
     return stored.of_network(elmo.config.lstm.projection, elmo.origin.revision, words)

@@ -20,7 +20,7 @@ from elmo_serve.commands.terminal import download_progress, fail, print_table
 from elmo_serve.models.download import cache_of_environment, fetch
 
 _COLUMNS: Final = ("name", "language", "tokenizer", "size", "cached", "licence", "text")
-_BUILT_IN_LICENCE: Final = {"english": "CC BY-SA 4.0", "random-small": "Apache-2.0"}
+_BUILT_IN_LICENCE: Final = {"english": "CC BY-SA 4.0"}
 
 
 @click.command()

@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
-from elmo_model.models.opening import open_model
 from elmo_model.network.scalar_mix import layer_norm, mix, normalise
 from elmo_model.tasks.examples import Examples, Place
 from elmo_model.tasks.features import Features, encode_by, features_of
+from tests.support import golden
 from tests.support.made_up_vectors import WIDTH, encode
 
 
@@ -22,7 +23,7 @@ def test_features_are_those_of_the_service(normed: bool) -> None:
     """Layer norm counts the boundary tokens, and an empty sentence has zeros."""
     examples = Examples.of_sentences([(["a1", "b2"], "x"), ([], "y"), (["c3"] * 9, "x")])
     weights, gamma = (0.3, -1.0, 0.5), 1.7
-    encoder = Encoder.of(open_model("random-small"))
+    encoder = Encoder.of(load(golden.SMALL))
 
     with features_of(encode_by(encoder, layer_norm=normed), examples, memory_bytes=0) as found:
         rows = mix(found.rows(np.arange(3))[:, :, 0], normalise(weights), gamma)

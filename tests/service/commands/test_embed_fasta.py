@@ -80,7 +80,7 @@ def test_ordinary_sentences_have_one_vector_as_well(tmp_path: Path, ending: str)
     close(vectors[1], second[-1].mean(0))
 
 
-@pytest.mark.parametrize("model", ["english", "random-small", "original"])
+@pytest.mark.parametrize("model", ["english", "original"])
 def test_fasta_needs_a_model_that_is_named(proteins: Path, tmp_path: Path, model: str) -> None:
     """ELMO_MODEL is what `elmo serve` of this machine serves."""
     folder = tmp_path / "in"

@@ -55,7 +55,7 @@ def test_the_folder_of_a_run_is_its_model(published: Path, tmp_path: Path) -> No
 
 
 def test_a_built_in_name_is_found_in_any_case() -> None:
-    assert elmo("info", "Random-Small").stdout == elmo("info", "random-small").stdout
+    assert elmo("info", "English").stdout == elmo("info", "english").stdout
 
 
 def test_the_documentation_names_every_format_and_built_in_model() -> None:
@@ -68,8 +68,8 @@ def test_the_documentation_names_every_format_and_built_in_model() -> None:
 
 
 def test_the_documentation_shows_the_output() -> None:
-    printed = elmo("info", "random-small").stdout.splitlines()
+    printed = elmo("info", "english").stdout.splitlines()
     text = DOCS.read_text().splitlines()
-    start = text.index("$ elmo info random-small") + 1
+    start = text.index("$ elmo info english") + 1
 
     assert text[start : start + 7] == printed[:7]

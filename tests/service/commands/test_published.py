@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 import pytest
 
-from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE
-from elmo_model.models.opening import open_model
 from elmo_serve.cli import main
 from elmo_serve.commands.options import resolve_model
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.settings import variable
 from elmo_serve.settings.text import default, from_strings
+from tests.support.checkpoints import small_size_pair
 from tests.support.command_line import elmo
 from tests.support.folders import closed
 from tests.support.mirror import serving
@@ -26,7 +25,7 @@ from tests.support.servers import Running
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The variables of a cache folder into which `elmo download` has put a model like `small`."""
     folder = tmp_path_factory.mktemp("published")
-    allennlp.write(open_model("random-small"), folder / "pair")
+    small_size_pair(folder / "pair")
     cache = {"ELMO_CACHE": str(folder / "cache")}
     files = zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True)
     with serving() as mirror:

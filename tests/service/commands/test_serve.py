@@ -48,7 +48,7 @@ def test_a_wrong_variable_or_option_stops_the_start_with_one_line(name: str) -> 
 def test_one_of_several_models_that_is_not_there_is_named_with_the_setting(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    settings = from_strings({"models": "random-small,a=/nope"})
+    settings = from_strings({"models": "english,a=/nope"})
 
     assert [bool(spec.fault) for spec in with_resolved_models(settings, "--models").specs] == [0, 1]
     missing = "/nope: does not exist, expected a checkpoint"

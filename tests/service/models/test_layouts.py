@@ -15,12 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE, published_model
-from elmo_model.models.opening import open_model
 from elmo_model.models.published import File, Published
 from elmo_serve.models.download import CacheSettings, DownloadError, check_digests, fetch
-from tests.support.checkpoints import write_pair
+from tests.support.checkpoints import small_size_pair, write_pair
 from tests.support.command_line import elmo
 from tests.support.golden import GOLDEN
 from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
@@ -145,7 +143,7 @@ def test_two_files_and_a_matrix_are_fetched_and_read(
 ) -> None:
     """Files of another host lie below its name; multilingual options have a name of their own."""
     pair = tmp_path / "pair"
-    allennlp.write(open_model("random-small"), pair)
+    small_size_pair(pair)
     torch.save(torch.eye(256), pair / "matrix")
     made, files = ("options.json", "weights.hdf5", "matrix"), CATALOGUE[name].files
     for file, own in zip(files, made, strict=False):
