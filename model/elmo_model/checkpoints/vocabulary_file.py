@@ -11,7 +11,8 @@ from elmo_model.errors import shown
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
 _MAX_SIZE = 64 << 20  # bytes; the published vocabulary of 793,471 words has 8 MB
-_SKIPPED = "!!!MAXTERMID"  # a line that bilm-tf skips
+SKIPPED = "!!!MAXTERMID"
+"""A line that bilm-tf skips: no vocabulary has this word."""
 _ENDINGS = (".txt", ".txt.gz")
 
 
@@ -77,7 +78,7 @@ def lines(text: str) -> list[str]:
     words = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if words[-1] == "":
         words.pop()
-    return [line.strip() for line in words if line.strip() != _SKIPPED]
+    return [line.strip() for line in words if line.strip() != SKIPPED]
 
 
 def _is_vocabulary(name: str) -> bool:

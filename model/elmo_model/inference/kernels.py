@@ -150,6 +150,8 @@ def compiled(
     source: str, names: Sequence[str], device: torch.device, dtype: torch.dtype
 ) -> list[Any] | None:
     """Return kernels of a source by their names, for factors of a type; None where none can be."""
+    if dtype not in _TYPES:
+        return None
     head = _FUNCTIONS
     for word, text in zip(("TYPE", "ROUND", "WIDEN"), _TYPES[dtype], strict=True):
         head = head.replace(word, text)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.checkpoints.source import in_folder
-from elmo_model.checkpoints.vocabulary_file import words_of
+from elmo_model.checkpoints.vocabulary_file import SKIPPED, words_of
 from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
@@ -33,10 +33,13 @@ class Vocabulary(WordVocabulary):
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int]], size: int) -> Self:
-        """Return the `size` most frequent words, special words included; ties go by spelling."""
+        """Return the `size` most frequent words, special words included; ties go by spelling.
+
+        A word that no vocabulary file can hold is left out.
+        """
         if size < len(_SPECIAL):
             raise AlphabetError(f"vocabulary size is {size}, expected {len(_SPECIAL)} or more")
-        ordinary = (pair for pair in counts if pair[0] not in _SPECIAL)
+        ordinary = (pair for pair in counts if pair[0] not in (*_SPECIAL, SKIPPED))
         ranked = sorted(ordinary, key=lambda pair: (-pair[1], pair[0]))
         return cls((*_SPECIAL, *(word for word, _ in ranked[: size - len(_SPECIAL)])))
 

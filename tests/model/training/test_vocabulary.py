@@ -40,6 +40,13 @@ def test_a_file_holds_the_same_words(tmp_path: Path) -> None:
     assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
 
 
+def test_words_of_a_text_are_read_back(tmp_path: Path) -> None:
+    """bilm-tf skips a line of one word, which a text may have as well."""
+    vocabulary = Vocabulary.of([("a", 2), ("!!!MAXTERMID", 3), ("b", 1)], 9)
+    vocabulary.write(tmp_path / "vocab.txt")
+    assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
+
+
 def test_a_word_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\nthe\n")
     with pytest.raises(AlphabetError, match=r"vocab\.txt: holds 'the' twice"):
