@@ -1,8 +1,7 @@
 """Runs of `elmo train` that take milliseconds a step, and what their folders hold."""
 
 import json
-import os
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +51,6 @@ def with_changes(chosen: TrainOptions, **changed: Any) -> TrainOptions:
     return replace(chosen, **changed, recipe=recipe)
 
 
-def arguments(chosen: TrainOptions) -> list[str]:
-    """Return the options as arguments of the command line."""
-    given = [str(chosen.run), "--text", TEXT]
-    usual = TrainOptions(chosen.run, chosen.text)
-    for field in fields(chosen):
-        key, value = field.name, getattr(chosen, field.name)
-        if key not in ("run", "text", "recipe") and value != getattr(usual, key):
-            given += ["--" + key.replace("_", "-"), str(value)]
-    name = "modern" if chosen.recipe.fresh else "reference"
-    given += ["--recipe", name]
-    for key, value in asdict(chosen.recipe).items():
-        if value != getattr(RECIPES[name], key):
-            given += ["--" + key.replace("_", "-"), *([] if value is True else [str(value)])]
-    return given
-
-
 def lines(run: Path) -> list[dict[str, Any]]:
     """Return the lines of a run's log."""
     return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
@@ -89,8 +72,3 @@ def last_snapshot(run: Path) -> Path:
 def weights(run: Path) -> dict[str, torch.Tensor]:
     """Return the weights of a run's last snapshot."""
     return Snapshot.read(last_snapshot(run)).weights
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a child process with one thread of torch."""
-    return {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -189,10 +189,7 @@ class CharacterTable:
 
 
 class Batches:
-    """The endless batches of one process: its share of the rows of all processes.
-
-    Batches depend on the seed and on the position in the text, not on the number of processes.
-    """
+    """The endless batches of a run, which depend on the seed and on the position in the text."""
 
     def __init__(
         self,
@@ -201,13 +198,9 @@ class Batches:
         recipe: Recipe,
         words: int,
         seed: int | None,
-        share: tuple[int, int] = (0, 1),
     ) -> None:
-        """Read a corpus as a recipe says; `share` is the number of this process, and of all."""
-        process, processes = share
+        """Read a corpus as a recipe says."""
         self._characters, self._recipe = characters, recipe
-        self._first = recipe.rows // processes * process
-        self._last = self._first + recipe.rows // processes
         self._words, self._seed = words, seed
         self._streams = [
             RowStream(corpus, recipe.rows, recipe.unroll, backward=backward, seed=seed)
@@ -225,7 +218,7 @@ class Batches:
 
     def next_batch(self, number: int) -> Batch | None:
         """Return the batch of step `number`, or None at the end of a text that is read once."""
-        read = [stream.next_batch(self._first, self._last) for stream in self._streams]
+        read = [stream.next_batch() for stream in self._streams]
         forward, backward = read
         if forward is None or backward is None:
             return None

@@ -12,7 +12,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from elmo_model.errors import OptionError
+import torch
+
 from elmo_model.files.locks import only_writer
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference.threads import fastest_threads, using_threads
@@ -25,7 +26,6 @@ from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import Perplexity, per_token
-from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.run import Folder, Plan, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
@@ -42,45 +42,32 @@ def train(options: TrainOptions) -> int:
     options.check()
     device, folder = options.chosen_device(), Folder(options.run)
     keep_freed_memory()
-    with ExitStack() as stack, process_group(device) as processes:
+    with ExitStack() as stack:
         network = options.network()
         config = options.config(network)
         shards = find_shards(options.text)
         chosen = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
-        if processes.first:
-            busy = "another elmo train writes this run; wait for its end, or name another folder"
-            stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
-            _refuse_other_run(folder, options, shards, config, network)
-            _encode(options, shards)
-        processes.wait()
+        busy = "another elmo train writes this run; wait for its end, or name another folder"
+        stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
+        _refuse_other_run(folder, options, shards, config, network)
         corpus = _encode(options, shards)
         vocabulary = chosen or corpus.vocabulary(options.vocabulary_size)
         plan = options.plan(shards, corpus.pairs, len(vocabulary), config, network)
-        if plan.recipe.rows % processes.count:
-            raise OptionError(
-                f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "
-                f"processes"
-            )
-        heldout = _heldout(options, processes)
-        if processes.first:
-            if not folder.plan.exists():
-                _tell_of_raw(shards[0])
-            threads = options.threads or (
-                folder.read_plan().threads if folder.plan.exists() else None
-            )
-            plan = replace(plan, digest=corpus.digest, threads=threads)
-            folder.begin(plan, vocabulary)
-            _tell_softmax_alone(plan)
-        processes.wait()
-        trainer = Trainer(folder, plan, options, corpus, vocabulary, processes, network)
-        if device == "cpu" and processes.count == 1:  # torchrun names the threads of several
+        heldout = _heldout(options)
+        if not folder.plan.exists():
+            _tell_of_raw(shards[0])
+        threads = options.threads or (folder.read_plan().threads if folder.plan.exists() else None)
+        plan = replace(plan, digest=corpus.digest, threads=threads)
+        folder.begin(plan, vocabulary)
+        _tell_softmax_alone(plan)
+        trainer = Trainer(folder, plan, options, corpus, vocabulary, torch.device(device), network)
+        if device == "cpu":
             threads = plan.threads or fastest_threads(trainer.trial)
             stack.enter_context(using_threads(threads))
             folder.write_plan(replace(plan, threads=threads))
         with stop_signals() as received:
             outcome = trainer.run(heldout, lambda: bool(received))
-        if processes.first:
-            _report(outcome, folder)
+        _report(outcome, folder)
     # the exit code that a shell gives for a signal
     return 128 + received[0] if outcome.stopped and received else 0
 
@@ -159,9 +146,7 @@ def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
     return encode(shards, folder, done)
 
 
-def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
-    if not processes.first:
-        return []
+def _heldout(options: TrainOptions) -> list[list[str]]:
     if options.heldout is None:
         output().print("Without --heldout no perplexity is measured", markup=False)
         return []

@@ -87,7 +87,6 @@ class LanguageModel(nn.Module):
             return [None] * layers
         generator = None
         if inputs.device.type == "cpu":  # the threads of both directions share no generator
-            # the seeds of processes follow each other: two are left for each
             seed = (2 * torch.initial_seed() + number) % (1 << 63)
             generator = torch.Generator().manual_seed(seed)
         shape = layers, *inputs.shape

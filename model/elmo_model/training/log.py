@@ -22,13 +22,12 @@ from elmo_model.training.run import Plan
 class RunLog:
     """The losses since the last line, the file of all lines, and what a person sees of them.
 
-    Losses are kept on the device: reading one waits for a GPU. Without a path, in all processes but
-    the first one, nothing is written or shown.
+    Losses are kept on the device: reading one waits for a GPU.
     """
 
     def __init__(
         self,
-        path: Path | None,
+        path: Path,
         plan: Plan,
         step: int,
         seconds: float,
@@ -42,9 +41,8 @@ class RunLog:
         self._path, self._plan = path, plan
         self._console, self._on_step = console or Console(quiet=True), on_step
         self._shown = float("-inf")
-        if path is not None:
-            kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
-            write_bytes(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
+        write_bytes(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._restart(step, seconds)
 
     def _restart(self, step: int, seconds: float) -> None:
@@ -58,13 +56,9 @@ class RunLog:
         self._norms.append(norm)
         self._on_step(self._plan.name, step, self._plan.steps, "steps")
 
-    def losses(self) -> Tensor:
-        """Return the mean losses (2,) of this process since the last line."""
-        return torch.stack(self._losses).double().mean(dim=0)
-
-    def line(self, step: int, seconds: float, losses: Tensor) -> dict[str, Any]:
-        """Return the figures since the last line; `losses` are those of all processes."""
-        forward, backward = losses.tolist()
+    def line(self, step: int, seconds: float) -> dict[str, Any]:
+        """Return the figures since the last line; losses are means over its steps."""
+        forward, backward = torch.stack(self._losses).double().mean(dim=0).tolist()
         norm = float(torch.stack(self._norms).mean())
         steps, time_taken = step - self._since[0], seconds - self._since[1]
         recipe = self._plan.recipe
@@ -100,13 +94,12 @@ class RunLog:
 
     def _append(self, line: Mapping[str, Any]) -> None:
         """Append a line; it is in the file when this returns."""
-        if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
     def is_due(self) -> bool:
         """Tell whether the last line that was shown is so old that another is worth its cost."""
-        return self._path is not None and time.monotonic() - self._shown >= LINE_SECONDS
+        return time.monotonic() - self._shown >= LINE_SECONDS
 
     def show(self, line: Mapping[str, Any]) -> None:
         """Show the figures of a line."""

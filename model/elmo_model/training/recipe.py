@@ -19,8 +19,8 @@ SOFTMAX_BIASES: tuple[str, ...] = get_args(SoftmaxBias)
 class Recipe:
     """The options that decide how the weights change.
 
-    - `rows` counts the rows of all processes together, `unroll` the steps of truncated
-      back-propagation. A step reads rows x unroll tokens in each direction.
+    - `rows` counts the rows of a batch, `unroll` the steps of truncated back-propagation. A step
+      reads rows x unroll tokens in each direction.
     - `scale_by_unroll` takes the gradient of loss x unroll; `clip_norm` bounds its norm afterwards.
     - `learning_rate` is the peak rate. With "muon" it is that of the parameters that AdamW trains,
       and `matrix_rate` that of the matrices (`elmo_model.training.optimiser`).

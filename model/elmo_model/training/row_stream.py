@@ -67,11 +67,8 @@ class RowStream:
         self._order = self._order_of(self._cycle)
         self._next = self._sentences()
 
-    def next_batch(self, first: int, last: int) -> Rows | None:
-        """Fill all rows and return the rows first:last.
-
-        Returns None if the sentences end before the last row is full.
-        """
+    def next_batch(self) -> Rows | None:
+        """Fill all rows and return them; None if the sentences end before the last row is full."""
         places, left, steps = self._places, self._left, self._steps
         stride = -1 if self._backward else 1
         begins: list[int] = []
@@ -80,10 +77,9 @@ class RowStream:
         # plain numbers in plain loops are fast enough: thousands of rows between two GPU steps
         for row in range(self._rows):
             place, rest, room, new = places[row], left[row], steps, False
-            mine = first <= row < last
             while True:
                 run = room if room < rest else rest
-                if mine and run:
+                if run:
                     begins.append(place)
                     runs.append(run)
                     news.append(new)
@@ -101,7 +97,7 @@ class RowStream:
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         here = np.repeat(starts, lengths) + stride * within
         tokens = self._corpus.tokens
-        shape = last - first, steps
+        shape = self._rows, steps
         inputs, targets = tokens[here].reshape(shape), tokens[here + stride].reshape(shape)
         begun = np.zeros(len(here), dtype=bool)
         begun[(np.cumsum(lengths) - lengths)[news]] = True

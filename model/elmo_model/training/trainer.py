@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from rich.console import Console
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
@@ -22,7 +21,6 @@ from elmo_model.training.log import RunLog
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import per_token
-from elmo_model.training.processes import Processes
 from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run import Folder, Plan, new_model
 from elmo_model.training.snapshot import Snapshot, latest
@@ -32,7 +30,6 @@ from elmo_model.training.vocabulary import Vocabulary
 # Characters of distinct words that pass the CNN at once on a CPU, where they should stay in the
 # cache.
 _CHUNK = 8192
-_AGREE_EVERY = 10  # steps between two exchanges of flags among processes; each costs a round trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Outcome:
 
 
 class Trainer:
-    """One process of a run: its model, optimiser, batches and position."""
+    """A run in this process: its model, optimiser, batches and position."""
 
     def __init__(
         self,
@@ -55,12 +52,11 @@ class Trainer:
         options: TrainOptions,
         corpus: Corpus,
         vocabulary: Vocabulary,
-        processes: Processes,
+        device: torch.device,
         network: ElmoNetwork | None = None,
     ) -> None:
         self._folder, self._plan, self._options = folder, plan, options
-        self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
-        self._device = processes.device
+        self._corpus, self._vocabulary, self._device = corpus, vocabulary, device
         model = new_model(plan, network)
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
@@ -73,12 +69,10 @@ class Trainer:
         products = torch.bfloat16 if self._is_mixed else torch.float32
         self._optimiser = optimiser_for(self.model, plan.recipe, products)
         self._average = WeightAverage(self.model, plan.recipe.average)
-        self._data_parallel = processes.data_parallel(self.model)
         self._batches = self._new_batches()
-        rows = plan.recipe.rows // processes.count
-        self._state = self.model.zero_state(rows)
+        self._state = self.model.zero_state(plan.recipe.rows)
         self._step, self._seconds = 0, 0.0
-        has_graph = self._optimiser.capturable and processes.count == 1
+        has_graph = self._optimiser.capturable
         self._graph = StepGraph(self._learn, self._device) if has_graph else None
 
     def run(self, heldout: Sequence[Sequence[str]], should_stop: Callable[[], bool]) -> Outcome:
@@ -90,15 +84,11 @@ class Trainer:
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         begun = self._step
-        is_first = self._processes.first
-        console = output() if is_first else Console(quiet=True)
+        console = output()
         with steps(console, lines=False) as on_step:
-            path = self._folder.log if is_first else None
-            log = RunLog(path, self._plan, begun, self._seconds, console, on_step)
+            log = RunLog(self._folder.log, self._plan, begun, self._seconds, console, on_step)
             stopped = self._train(heldout, should_stop, log)
-            if self._processes.first:
-                self._folder.export(self._average.model, self._plan, self._vocabulary)
-            self._processes.wait()
+            self._folder.export(self._average.model, self._plan, self._vocabulary)
         return Outcome(begun, self._step, self._plan.steps, stopped)
 
     def trial(self) -> None:
@@ -145,11 +135,10 @@ class Trainer:
     def _report(self, log: RunLog) -> None:
         """Write a line of the log where one is due, and show the latest figures."""
         is_logged = self._due(self._options.log_every)
-        is_shown = self._step == 1 or self._agree(log.is_due())
+        is_shown = self._step == 1 or log.is_due()
         if not is_logged and not is_shown:
             return
-        means = torch.stack(self._processes.gather(log.losses())).mean(dim=0)
-        line = log.line(self._step, self._seconds, means)
+        line = log.line(self._step, self._seconds)
         if is_logged:
             self._refuse_infinite(line["loss"])
             log.write(line)
@@ -159,7 +148,7 @@ class Trainer:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
         # dropout and noise depend on the step alone, so a continued run draws the same masks
-        torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
+        torch.manual_seed(_mixed(self._plan.seed, self._step, 0))
         self._optimiser.set_factor(lr_factor(recipe, self._step, self._plan.steps))
         try:
             if self._graph is None or self._step < recipe.softmax_steps:
@@ -179,8 +168,6 @@ class Trainer:
             loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
             self._optimiser.zero_grad()
             torch.autograd.backward(loss)
-            if self._step < recipe.softmax_steps:
-                self._processes.average_gradients(self.model.softmax.parameters())
             norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
             self._optimiser.step()
             self._state.h.copy_(state.h)
@@ -195,11 +182,8 @@ class Trainer:
         """Map a batch to the losses (2,) of this step and the state of the rows after it."""
         found: tuple[Tensor, State]
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_mixed):
-            # the wrapper of several processes expects a gradient of everything
-            if self._step < self._plan.recipe.softmax_steps:
-                found = self.model(batch, self._state, softmax_alone=True)
-            else:
-                found = self._data_parallel(batch, self._state)
+            softmax_alone = self._step < self._plan.recipe.softmax_steps
+            found = self.model(batch, self._state, softmax_alone=softmax_alone)
         return found
 
     def _refuse_infinite(self, value: float) -> None:
@@ -211,35 +195,23 @@ class Trainer:
     def _stops(self, should_stop: Callable[[], bool], started: float) -> bool:
         limit = self._options.minutes
         late = limit is not None and time.perf_counter() - started >= limit * 60
-        return self._agree(should_stop() or late)
+        return should_stop() or late
 
     def _is_overdue(self, saved: float) -> bool:
-        return self._agree(time.perf_counter() - saved >= self._options.save_minutes * 60)
-
-    def _agree(self, flag: bool) -> bool:
-        """Return whether any process has the flag; several processes ask now and then only."""
-        if self._processes.count > 1 and self._step % _AGREE_EVERY:
-            return False
-        return self._processes.any(flag)
+        return time.perf_counter() - saved >= self._options.save_minutes * 60
 
     def _due(self, every: int, last: bool = False) -> bool:
         return last or self._step % every == 0 or self._step == self._plan.steps
 
     def _measure(self, heldout: Sequence[Sequence[str]], log: RunLog) -> None:
-        if not self._processes.first:
-            return
         model = self._average.model
         log.measured(self._step, per_token(model, self._vocabulary, heldout))
 
     def _save(self, batch: Batch) -> None:
-        """Write a snapshot with the rows of all processes, in the order of their ranks."""
-        h = torch.cat(self._processes.gather(self._state.h), dim=1)
-        c = torch.cat(self._processes.gather(self._state.c), dim=1)
-        if not self._processes.first:
-            return
+        """Write a snapshot."""
         weights = {name: value.cpu() for name, value in self.model.state_dict().items()}
         optimiser = self._optimiser.state_dict()
-        state = State(h, c)
+        state = State(self._state.h.detach().cpu(), self._state.c.detach().cpu())
         Snapshot(
             self._step,
             self._seconds,
@@ -255,15 +227,11 @@ class Trainer:
         self._average.load_state_dict(snapshot.average)
         self._optimiser.load_state_dict(snapshot.optimiser)
         self._batches.restore(snapshot.cursors)
-        rows = self._state.rows
-        mine = slice(self._processes.rank * rows, (self._processes.rank + 1) * rows)
-        self._state = State(
-            snapshot.state.h[:, mine].to(self._device), snapshot.state.c[:, mine].to(self._device)
-        )
+        self._state = State(snapshot.state.h.to(self._device), snapshot.state.c.to(self._device))
         self._step, self._seconds = snapshot.step, snapshot.seconds
 
     def _new_batches(self) -> Batches:
-        plan, processes = self._plan, self._processes
+        plan = self._plan
         alphabet, cnn = self.model.elmo.alphabet, plan.config.char_cnn
         assert cnn is not None  # or the model would not have been made
         chunk = _CHUNK if self._device.type == "cpu" else None
@@ -273,7 +241,6 @@ class Trainer:
             plan.recipe,
             plan.words,
             plan.seed,
-            (processes.rank, processes.count),
         )
 
 

@@ -114,7 +114,7 @@ def _both(name: str) -> str:
 @_of_recipe("--epochs", _POSITIVE, "Passes over the text.")
 @click.option("--steps", type=_COUNT, help="Steps, instead of epochs.")
 @click.option("--tokens", type=_COUNT, help="Tokens in each direction, instead of epochs.")
-@_of_recipe("--rows", _COUNT, "Rows of a batch, of all processes together.")
+@_of_recipe("--rows", _COUNT, "Rows of a batch.")
 @_of_recipe("--unroll", _COUNT, "Steps of truncated back-propagation.")
 @click.option(
     "--softmax",

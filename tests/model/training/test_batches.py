@@ -25,14 +25,13 @@ def table(chunk: int | None = 60, widest: int = 2) -> tuple[Corpus, CharacterTab
 
 def batches(
     seed: int | None = 1,
-    share: tuple[int, int] = (0, 1),
     rows: int = 2,
     samples: int = 3,
     chunk: int | None = 60,
 ) -> Batches:
     corpus, characters = table(chunk)
     recipe = replace(RECIPES["modern"], rows=rows, unroll=3, samples=samples)
-    return Batches(corpus, characters, recipe, 6, seed, share)
+    return Batches(corpus, characters, recipe, 6, seed)
 
 
 def test_distinct_words_are_cut_into_chunks_of_similar_length() -> None:

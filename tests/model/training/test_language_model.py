@@ -47,10 +47,10 @@ def test_losses_from_zero_state_are_those_of_the_served_network(
     assert backward == pytest.approx(served.backward_loss, abs=1e-5)
 
 
-def test_each_direction_of_each_process_draws_noise_of_its_own(tmp_path: Path) -> None:
+def test_each_direction_of_each_step_draws_noise_of_its_own(tmp_path: Path) -> None:
     model, drawn = golden.first_model(tmp_path).train(), []
     model.noise = 1.0
-    for seed in (1, 2):  # the seeds of two processes in a step
+    for seed in (1, 2):
         for number in (0, 1):
             torch.manual_seed(seed)
             (noise,) = model._noise(number, 1, torch.zeros(2, 3, 4))

@@ -28,7 +28,7 @@ def test_batches_are_those_of_bilm_tf(backward: bool) -> None:
     stream = RowStream(corpus, golden.ROWS, golden.STEPS, backward=backward, seed=None)
     side = "_reverse" if backward else ""
     for number in range(6):
-        rows = stream.next_batch(0, golden.ROWS)
+        rows = stream.next_batch()
         assert rows is not None
         np.testing.assert_array_equal(numbers[rows.inputs], stored[f"{number}/token_ids{side}"])
         np.testing.assert_array_equal(

@@ -17,7 +17,7 @@ def stream(seed: int | None = 5, *, backward: bool = False, rows: int = 4) -> Ro
 
 
 def batches(source: RowStream, count: int) -> list[np.ndarray]:
-    return [both(source.next_batch(0, 4)) for _ in range(count)]
+    return [both(source.next_batch()) for _ in range(count)]
 
 
 def both(rows: Rows | None) -> np.ndarray:
@@ -29,7 +29,7 @@ def both(rows: Rows | None) -> np.ndarray:
 def test_an_epoch_has_every_pair_once(backward: bool) -> None:
     source, pairs = stream(backward=backward, rows=1), []
     for _ in range(CORPUS.pairs // 3):
-        inputs, targets = both(source.next_batch(0, 1))
+        inputs, targets = both(source.next_batch())
         pairs += list(zip(inputs.ravel().tolist(), targets.ravel().tolist(), strict=True))
     words = [CORPUS.tokens[a:b].tolist() for a, b in pairwise(CORPUS.starts)]
     if backward:
@@ -68,18 +68,10 @@ def test_a_stream_continues_from_a_cursor() -> None:
     np.testing.assert_array_equal(batches(other, 20), expected)
 
 
-def test_a_share_holds_its_rows_of_the_batch() -> None:
-    whole, parts = stream(), [stream(), stream()]
-    for _ in range(9):
-        expected = both(whole.next_batch(0, 4))
-        found = [both(part.next_batch(2 * n, 2 * n + 2)) for n, part in enumerate(parts)]
-        np.testing.assert_array_equal(np.concatenate(found, axis=1), expected)
-
-
 def test_without_a_seed_the_text_is_read_once_in_order() -> None:
     source = stream(None, rows=1)
     read = []
-    while (rows := source.next_batch(0, 1)) is not None:
+    while (rows := source.next_batch()) is not None:
         assert (rows.begins == (rows.inputs == 0)).all()
         read += [CORPUS.words[number] for number in rows.inputs.ravel()]
     text = [word for sentence in SENTENCES for word in ("<S>", *sentence)]
