@@ -40,7 +40,6 @@ from elmo_client.results import (
     TokenizedText,
 )
 from elmo_client.selection import EmbedOptions
-from elmo_client.transport.responses import TokenWarning
 
 __all__ = [
     "AsyncClient",
@@ -65,7 +64,6 @@ __all__ = [
     "StaticNeighbour",
     "Substitute",
     "Task",
-    "TokenWarning",
     "TokenizedText",
     "TooLarge",
     "TryLater",

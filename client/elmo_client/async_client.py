@@ -39,8 +39,6 @@ from elmo_client.transport.requests import (
     json_bytes,
 )
 from elmo_client.transport.responses import (
-    Answer,
-    WarnOnce,
     centre_of,
     json_of,
     models_of,
@@ -49,8 +47,6 @@ from elmo_client.transport.responses import (
     task_of,
     texts_of,
     vectors_of,
-    warn,
-    warning_of,
 )
 from elmo_client.transport.session import Call, ClientOptions, Session, query_of
 
@@ -255,9 +251,7 @@ class AsyncClient:
     async def _post(self, path: str, members: Mapping[str, Any]) -> dict[str, Any]:
         body = json_bytes(given({**members, "model": self._session.model}), "the request")
         response = await self._session.send(Call("POST", path, body))
-        found = json_of(response)
-        warn(warning_of(response, found.get("warnings")))
-        return found
+        return json_of(response)
 
     def _task(self, name: str) -> str:
         return f"/tasks/{quote(name, safe='')}{query_of(self._session.model)}"
@@ -267,21 +261,20 @@ class AsyncClient:
         sentences: Sentences | Texts,
         cut: type[RequestBatches],
         selection: Selection,
-        embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, Answer[_Result]]],
+        embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, list[_Result]]],
     ) -> AsyncIterator[_Result]:
         info = await self._session.info()
         selection = selection.with_members(model=self._session.model)
         batches = cut(info, selection, self._session.in_flight)
-        running: deque[asyncio.Task[Answer[_Result]]] = deque()
-        found = WarnOnce()
+        running: deque[asyncio.Task[list[_Result]]] = deque()
         try:
             async for request in batches.cut_any(sentences):
                 running.append(asyncio.create_task(embed(request, info["revision"])))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
-                    for array in found.results(await running.popleft()):
+                    for array in await running.popleft():
                         yield array
             while running:
-                for array in found.results(await running.popleft()):
+                for array in await running.popleft():
                     yield array
         finally:
             for each in running:

@@ -27,7 +27,7 @@ from elmo_client.errors import CannotSend, Unreachable
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
 from elmo_client.transport.requests import EmbedRequest, RequestBatches
-from elmo_client.transport.responses import Answer, WarnOnce, keep_warnings, models_of, warn
+from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions, Session
 
 _Result = TypeVar("_Result")
@@ -226,22 +226,21 @@ class Client:
         sentences: Iterable[Sequence[str]],
         cut: type[RequestBatches],
         selection: Selection,
-        embed: Callable[[EmbedRequest, str], Awaitable[Answer[_Result]]],
+        embed: Callable[[EmbedRequest, str], Awaitable[list[_Result]]],
     ) -> Iterator[_Result]:
         if isinstance(sentences, AsyncIterable):
             raise CannotSend("an async iterable is read by AsyncClient; expected another iterable")
         info = self.info()
         selection = selection.with_members(model=self._session.model)
         batches = cut(info, selection, self._session.in_flight)
-        running: deque[Future[Answer[_Result]]] = deque()
-        found = WarnOnce()
+        running: deque[Future[list[_Result]]] = deque()
         try:
             for request in batches.cut(sentences):
                 running.append(self._loop.start(embed, request, info["revision"]))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
-                    yield from found.results(result(running.popleft()))
+                    yield from result(running.popleft())
             while running:
-                yield from found.results(result(running.popleft()))
+                yield from result(running.popleft())
         finally:
             for each in running:
                 each.cancel()
@@ -252,12 +251,7 @@ class Client:
         # Iterators are read in this thread: they may ask the same client.
         read = list(map(_read, arguments))
         options = {name: _read(value) for name, value in options.items()}
-        warnings: list[str] = []
-        call = partial(keep_warnings, warnings, partial(function, **options))
-        found = result(self._loop.start(call, *read))
-        for each in warnings:
-            warn(each)
-        return found
+        return result(self._loop.start(partial(function, **options), *read))
 
 
 def _read(value: Any) -> Any:

@@ -29,7 +29,6 @@ from elmo_client.transport.requests import (
     check_text,
     check_texts,
 )
-from elmo_client.transport.responses import warn
 from elmo_model.errors import shown
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
@@ -37,7 +36,6 @@ from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Stateful
 from elmo_serve.output import select
-from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,7 +95,6 @@ class ElmoEmbedder:
         if not sentences:
             return []
         everything = select("all", self._network.info.layers)
-        warn_of_first(sentences, self._network.info.token_limit)
         if not self._stateful or sentences == [[]]:
             # AllenNLP did not run the network for one empty sentence, so its state stayed.
             return self._network.embed(sentences, everything)
@@ -194,15 +191,6 @@ class ElmoEmbedder:
                 file.writelines(f"{line.rstrip()}\n" for line in lines)
             text = Text(path, "input_file")
             EmbedRun(text, form, source).to_file(Path(output_file_path), identity, force=True)
-
-
-def warn_of_first(sentences: Iterable[Sequence[str]], limit: TokenLimit | None) -> None:
-    """Warn of the first odd token of some sentences, as `Client` does."""
-    found = TokenWarnings()
-    for number, tokens in enumerate(sentences):
-        found.check(number, tokens, limit)
-    for first in found.listed[:1]:
-        warn(f"sentence {first.sentence}: {first.detail}")
 
 
 def _line(line: str, called: str) -> str:

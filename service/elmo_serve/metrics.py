@@ -72,10 +72,6 @@ class Metrics:
             ["route"],
             buckets=_SECONDS,
         )
-        self.token_warnings = self._counter(
-            "elmo_token_warnings_total",
-            "Tokens that are longer than the model reads, or have white space inside.",
-        )
         self.sentences = self._counter("elmo_sentences_total", "Sentences answered.", ["model"])
         self.tokens = self._counter("elmo_tokens_total", "Tokens answered.", ["model"])
 

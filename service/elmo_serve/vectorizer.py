@@ -23,7 +23,6 @@ from elmo_client.transport.requests import check_sentence, check_several
 from elmo_model.errors import shown
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.validation import validated
-from elmo_serve.elmo_embedder import warn_of_first
 from elmo_serve.errors import ServiceError
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import InProcess, open_network
@@ -142,7 +141,6 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _computed(self, sentences: Any, members: dict[str, Any]) -> list[NDArray[Any]]:
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)
         tokens = tokens_of(sentences, network.tokenizer(self.tokenizer))
-        warn_of_first(tokens, network.info.token_limit)
         return LengthSorted(network, _output(members, network.info)).embed(tokens)
 
     def __sklearn_is_fitted__(self) -> bool:

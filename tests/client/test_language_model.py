@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_client import BadAnswer, CannotSend, Client, RequestRefused, Substitute, TokenWarning
+from elmo_client import BadAnswer, CannotSend, Client, RequestRefused, Substitute
 from elmo_client.transport.responses import substitutes_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
@@ -47,14 +47,6 @@ def test_substitutes_come_by_place(client_of: str, scoring: Running) -> None:
 def test_sentences_are_all_texts_or_all_tokens(scoring: Running, sentences: Any) -> None:
     with Client(scoring.url) as client, pytest.raises(CannotSend, match=r"(text|sentence) 1"):
         client.score(sentences)
-
-
-def test_odd_tokens_are_warned_of(scoring: Running) -> None:
-    with Client(scoring.url) as client:
-        with pytest.warns(TokenWarning, match="sentence 1: 'a b' has white space"):
-            client.score([["the"], ["a b"]])
-        with pytest.warns(TokenWarning, match="/sentences/0/1: 'a b' has white space"):
-            client.substitutes(["the", "a b"], [0])
 
 
 def test_answers_of_another_form_are_refused() -> None:

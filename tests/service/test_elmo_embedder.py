@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import elmo_client
-from elmo_client import CannotSend, TokenWarning
+from elmo_client import CannotSend
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve import ElmoEmbedder
 from elmo_serve.files.inputs import FileError
@@ -254,15 +254,3 @@ def test_a_text_that_cannot_be_split_is_refused(embedder: ElmoEmbedder) -> None:
         embedder.embed_text(tokens)
     with pytest.raises(CannotSend, match="the tokenizer changed"):
         embedder.embed_text("DOTMULTI", "moses")
-
-
-@pytest.mark.parametrize(
-    ("token", "warning"),
-    [
-        ("a b", "^sentence 0: 'a b' has white space inside"),
-        ("x" * 99, "99 bytes of UTF-8; the model reads the first 48"),
-    ],
-)
-def test_an_odd_token_is_warned_of(embedder: ElmoEmbedder, token: str, warning: str) -> None:
-    with pytest.warns(TokenWarning, match=warning):
-        embedder.embed_sentence([token])

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-from elmo_client import RequestRefused, TokenWarning
+from elmo_client import RequestRefused
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
 from elmo_model.text.tokenizers import tokenizer
@@ -68,14 +68,6 @@ def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
 def test_no_sentence_has_no_row_of_the_same_width(server: Running) -> None:
     for vectorizer in (LOCAL, ElmoVectorizer(server.url, layers="concat")):
         assert vectorizer.transform([]).shape == (0, vectorizer.transform([["a"]]).shape[1])
-
-
-def test_white_space_in_a_token_is_warned_of_at_the_line_of_the_call(server: Running) -> None:
-    sentences = [["a", "b"], ["a b"]]
-    for vectorizer in (LOCAL, ElmoVectorizer(server.url)):
-        with pytest.warns(TokenWarning, match=r"^sentence 1: 'a b' has white space ins") as found:
-            vectorizer.fit_transform(sentences)
-        assert [each.filename for each in found] == [__file__]
 
 
 def test_a_server_gives_the_same_vectors(server: Running) -> None:

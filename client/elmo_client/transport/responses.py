@@ -1,12 +1,9 @@
-"""Reads the responses of the server, and warns of tokens in them, once for each call."""
+"""Reads the responses of the server."""
 
-import sys
-import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -34,21 +31,6 @@ MEDIA_TYPE = "application/vnd.safetensors"
 _INFO_MEMBERS = ("model", "revision", "layers", "dimension", "limits")
 
 _Result = TypeVar("_Result")
-
-_kept: ContextVar[list[str] | None] = ContextVar("_kept", default=None)
-"""The warnings of a coroutine that runs for another thread, which shows them."""
-
-
-class TokenWarning(UserWarning):
-    """A token is longer than the model reads, or has white space inside."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[_Result]):
-    """The results of one request, and the server's warning about its tokens; empty for none."""
-
-    results: list[_Result]
-    warning: str = ""
 
 
 @contextmanager
@@ -95,38 +77,33 @@ def task_of(found: Mapping[str, Any]) -> Task:
     return Task(**{**members, "weights": tuple(found["weights"])})
 
 
-def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> Answer[Vectors]:
+def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[Vectors]:
     """Return one writable array per sentence of `request`.
 
     Raises ModelChanged if a model of another revision than `revision` computed them, BadAnswer for
     a body that is not the safetensors of this request.
     """
-    arrays, metadata = _read(response, request, revision)
-    hint = "; for text, use embed_text"
-    return Answer(arrays, warning_of(response, _listed(metadata), request, hint))
+    arrays, _ = _read(response, request, revision)
+    return arrays
 
 
 @_lacking("tokens or offsets")
-def texts_of(
-    response: httpx.Response, request: EmbedRequest, revision: str
-) -> Answer[EmbeddedText]:
+def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
     """Return tokens, offsets and vectors of each text of `request`. Raises as `vectors_of` does."""
     arrays, metadata = _read(response, request, revision)
     tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
-    texts = [
+    return [
         EmbeddedText(text, tuple(own), _offsets(places), array)
         for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
     ]
-    return Answer(texts, warning_of(response, _listed(metadata), request))
 
 
 @_lacking("tokens")
-def tokens_of(response: httpx.Response, request: EmbedRequest) -> Answer[TokenizedText]:
+def tokens_of(response: httpx.Response, request: EmbedRequest) -> list[TokenizedText]:
     """Return the tokens of texts from the response of POST /tokenize."""
     found = json_of(response)
     lists = zip(request.texts, found["tokens"], found["offsets"], strict=True)
-    texts = [TokenizedText(text, tuple(tokens), _offsets(places)) for text, tokens, places in lists]
-    return Answer(texts, warning_of(response, found.get("warnings"), request))
+    return [TokenizedText(text, tuple(tokens), _offsets(places)) for text, tokens, places in lists]
 
 
 @_lacking("centre")
@@ -150,11 +127,11 @@ def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
 
 
 @_lacking("scores")
-def scores_of(response: httpx.Response, request: EmbedRequest) -> Answer[Scores]:
+def scores_of(response: httpx.Response, request: EmbedRequest) -> list[Scores]:
     """Return the scores of the sentences of a request."""
     found = json_of(response)
     tokens = found["tokens"] if request.texts else orjson.loads(request.body)["sentences"]
-    scores = [
+    return [
         Scores(
             tuple(own),
             np.array(each["forward"], np.float32),
@@ -165,7 +142,6 @@ def scores_of(response: httpx.Response, request: EmbedRequest) -> Answer[Scores]
         )
         for own, each in zip(tokens, found["scores"], strict=True)
     ]
-    return Answer(scores, warning_of(response, found.get("warnings"), request))
 
 
 @_lacking("substitutes")
@@ -206,72 +182,5 @@ def _tensors(body: bytes) -> tuple[dict[str, Vectors], dict[str, str]]:
         raise BadAnswer(f"the response is not safetensors: {error}") from error
 
 
-@_lacking("warnings")
-def warning_of(
-    response: httpx.Response,
-    warnings: Sequence[Mapping[str, str]] | None,
-    request: EmbedRequest | None = None,
-    hint: str = "",
-) -> str:
-    """Return the first warning about a token and its place; empty for none.
-
-    `request` is one of several of a call, whose sentences are counted over all of them. `hint` is
-    for white space in a token.
-    """
-    if not warnings:
-        return ""
-    place = warnings[0]["pointer"]
-    if request is not None:
-        _, _, number, *_ = place.split("/")
-        place = f"{'text' if request.texts else 'sentence'} {request.first + int(number)}"
-    more = int(response.headers["x-warnings"]) - 1
-    others = f" (and {more:,} more in this request)" if more else ""
-    detail = warnings[0]["detail"]
-    return f"{place}: {detail}{hint if 'white space' in detail else ''}{others}"
-
-
-def _listed(metadata: Mapping[str, str]) -> list[dict[str, str]]:
-    listed: list[dict[str, str]] = orjson.loads(metadata.get("warnings", "[]"))
-    return listed
-
-
 def _address(response: httpx.Response) -> str:
     return str(response.request.url.copy_with(username=None, password=None))
-
-
-@dataclass(slots=True)
-class WarnOnce:
-    """Warns of the first odd token of a call; the others of a corpus would only repeat it."""
-
-    is_done: bool = False
-
-    def results(self, answer: Answer[_Result]) -> list[_Result]:
-        """Return the results of an answer, and warn of its first token."""
-        if answer.warning and not self.is_done:
-            self.is_done = True
-            warn(answer.warning)
-        return answer.results
-
-
-def warn(text: str) -> None:
-    """Warn at the line of the user's call; do nothing for an empty text."""
-    if (kept := _kept.get()) is not None:
-        kept.append(text)
-    elif text:
-        warnings.warn(text, TokenWarning, stacklevel=_level())
-
-
-async def keep_warnings(
-    kept: list[str], function: Callable[..., Awaitable[_Result]], *arguments: Any
-) -> _Result:
-    """Run a coroutine, and append its warnings to `kept` for the thread that waits for it."""
-    _kept.set(kept)
-    return await function(*arguments)
-
-
-def _level() -> int:
-    """Return the `stacklevel` for the caller: the nearest frame that is not of these packages."""
-    frame, level, own = sys._getframe(1), 1, ("elmo_client.", "elmo_serve.", "sklearn.")
-    while frame.f_globals.get("__name__", "").startswith(own) and frame.f_back is not None:
-        frame, level = frame.f_back, level + 1
-    return level

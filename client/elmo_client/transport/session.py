@@ -21,7 +21,7 @@ from elmo_client.errors import (
 )
 from elmo_client.results import Scores, TokenizedText
 from elmo_client.transport.requests import EmbedRequest
-from elmo_client.transport.responses import MEDIA_TYPE, Answer, info_of, scores_of, tokens_of
+from elmo_client.transport.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
 
 _Result = TypeVar("_Result")
@@ -128,10 +128,10 @@ class Session:
 
     async def embed(
         self,
-        read: Callable[[httpx.Response, EmbedRequest, str], Answer[_Result]],
+        read: Callable[[httpx.Response, EmbedRequest, str], list[_Result]],
         request: EmbedRequest,
         revision: str,
-    ) -> Answer[_Result]:
+    ) -> list[_Result]:
         """Return what `read` finds in the response: vectors of the model of this `revision`."""
         call = Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
@@ -142,12 +142,12 @@ class Session:
             self._info = None  # the model or the limits changed: the next call asks again
             raise
 
-    async def tokenize(self, request: EmbedRequest, _revision: str) -> Answer[TokenizedText]:
+    async def tokenize(self, request: EmbedRequest, _revision: str) -> list[TokenizedText]:
         """Return the tokens of the texts of a request; every revision splits them alike."""
         response = await self.send(Call("POST", "/tokenize", request.body), request.first)
         return tokens_of(response, request)
 
-    async def score(self, request: EmbedRequest, _revision: str) -> Answer[Scores]:
+    async def score(self, request: EmbedRequest, _revision: str) -> list[Scores]:
         """Return the scores of the sentences or texts of a request."""
         response = await self.send(Call("POST", "/score", request.body), request.first)
         return await asyncio.to_thread(scores_of, response, request)

@@ -50,7 +50,6 @@ _EXPOSED_HEADERS: Final = (
     "Server-Timing",
     "X-Request-Id",
     "X-Vocabulary",
-    "X-Warnings",
 )
 """Response headers that a script of another origin may read, beyond those of every response."""
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Iterable, Iterator
-from dataclasses import replace
 from typing import Final, Literal
 
 from elmo_model.errors import shown
@@ -16,7 +15,6 @@ from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import TaskFolder
-from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.uses import ModelUses
 from elmo_serve.workers.messages import ModelInfo
 
@@ -146,14 +144,10 @@ class ServedModel:
 
 
 class ServedModels:
-    """All models of a server, in the order of the settings.
-
-    `limits` are those of a request, whose `token_limits` follow from the models.
-    """
+    """All models of a server, in the order of the settings, and the limits of one request."""
 
     def __init__(self, models: Iterable[ServedModel], limits: RequestLimits) -> None:
-        self._limits = limits
-        self._are_limits_final = False
+        self.request_limits = limits
         self._models = tuple(models)
         self._by_name = {model.name.casefold(): model for model in self._models}
 
@@ -167,27 +161,6 @@ class ServedModels:
     def first(self) -> ServedModel:
         """The model that answers requests which name none."""
         return self._models[0]
-
-    @property
-    def request_limits(self) -> RequestLimits:
-        """The limits of one request, made until each model has been loaded."""
-        if not self._are_limits_final:
-            self._limits = replace(self._limits, token_limits=self._token_limits())
-            self._are_limits_final = all(model.pool.info for model in self._models)
-        return self._limits
-
-    def _token_limits(self) -> dict[str | None, TokenLimit | None]:
-        """Return the limit of a token by every name by which `get` finds a model."""
-        found = [(model, model.pool.info) for model in self._models]
-        loaded = [(model, info) for model, info in found if info is not None]
-        # Later entries replace earlier ones: the names in the server win over those in checkpoints,
-        # and the first model over the others.
-        limits: dict[str | None, TokenLimit | None] = {
-            **{info.name.casefold(): info.token_limit for _, info in reversed(loaded)},
-            **{model.name.casefold(): info.token_limit for model, info in loaded},
-        }
-        limits[None] = limits.get(self.first.name.casefold(), BILM_TOKEN_LIMIT)
-        return limits
 
     def get(self, name: str | None) -> ServedModel:
         """Return the model of this name, in any case; the first one for None.

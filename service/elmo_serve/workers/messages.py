@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from elmo_model.inference.centre import Centre
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Block
-from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +29,9 @@ class SoftmaxInfo:
 class ModelInfo:
     """The description of a model, read from its checkpoint by a worker.
 
-    `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text;
-    `token_limit` is the length of a token that reaches the network, None where none is cut. The
-    server's own process never opens a checkpoint. `precision` is the one that it is computed in,
-    `kernel` are the products of its time steps in words. `centre` has the mean of each layer.
+    `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text.
+    The server's own process never opens a checkpoint. `precision` is the one that it is computed
+    in, `kernel` are the products of its time steps in words. `centre` has the mean of each layer.
     `softmax` are the words that the model predicts; None where it has none.
     """
 
@@ -47,7 +45,6 @@ class ModelInfo:
     kernel: str = ""
     tokenizer: str = "moses"
     language: str = "en"
-    token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
     centre: Centre | None = field(default=None, repr=False, compare=False)
     softmax: SoftmaxInfo | None = None
 

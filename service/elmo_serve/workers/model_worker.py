@@ -18,12 +18,10 @@ from torch import Tensor
 from elmo_model.inference.centre import Centre
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
-from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_serve.output import NAMED
 from elmo_serve.processes.arena import Bytes, view
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.heartbeat import Steps
-from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
 from elmo_serve.workers.staging import Staging
@@ -265,17 +263,8 @@ def model_info(network: Encoder, centre: Centre | None = None, path: str = "") -
         kernel=network.kernel,
         tokenizer=tokenizer,
         language=language,
-        token_limit=_token_limit(network.alphabet),
         centre=centre,
     )
-
-
-def _token_limit(alphabet: Alphabet) -> TokenLimit | None:
-    """Return the length of a token that reaches the network; models of whole words cut none."""
-    length = alphabet.max_characters - 2  # without the marks of begin and end
-    if isinstance(alphabet, Utf8Alphabet):
-        return TokenLimit(length, "bytes")
-    return TokenLimit(length, "characters") if isinstance(alphabet, Lexicon) else None
 
 
 def one_line(error: Exception) -> str:

@@ -36,7 +36,7 @@ def response(body: bytes, media_type: str = MEDIA_TYPE) -> httpx.Response:
 
 
 def test_vectors_are_writable_arrays_in_order() -> None:
-    found = vectors_of(response(BODY), REQUEST, "r1").results
+    found = vectors_of(response(BODY), REQUEST, "r1")
 
     assert [array.shape for array in found] == [(3, 2, 4), (3, 0, 4)]
     assert all(array.flags.writeable for array in found)

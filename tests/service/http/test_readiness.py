@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from elmo_serve.errors import Unavailable
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSpec
-from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
 from tests.support.engines import until
 from tests.support.gated_worker import INFO, GatedWorker
@@ -80,7 +78,6 @@ async def test_one_of_several_models_that_fails_at_first_is_served_once_it_loads
     await until(lambda: late.state == "ready")
 
     assert late.public_reason is None
-    assert server.models.request_limits.token_limit("b") == INFO.token_limit
     await server.close()
 
 
@@ -109,27 +106,4 @@ async def test_a_task_folder_that_cannot_be_used_is_fatal(tmp_path: Path) -> Non
 
     assert server.readiness.reason is not None
     assert "ELMO_TASKS" in (server.readiness.reason or "")
-    await server.close()
-
-
-async def test_every_name_of_a_model_has_its_limit_of_a_token(tmp_path: Path) -> None:
-    """In any case; a name in the server is before one of a checkpoint, and the first is before."""
-    limits = [TokenLimit(length, "characters") for length in (1, 2, 3)]
-    infos = {
-        "/a": replace(INFO, name="B", token_limit=limits[0]),
-        "/b": replace(INFO, name="Own", token_limit=limits[1]),
-        "/c": replace(INFO, name="Own", token_limit=limits[2]),
-    }
-    settings = Settings(
-        models=tuple(ModelSpec(path[1:].upper(), path) for path in infos),
-        devices=("cpu",),
-        tasks=tmp_path,
-    )
-    server = assemble(settings, lambda runner, _: Described(infos[runner.model]))
-    server.engine.start()
-    await server.readiness.open()
-
-    found = server.models.request_limits
-    for name in (None, "A", "a", "B", "b", "c", "Own"):
-        assert found.token_limit(name) == server.models.get(name).info.token_limit
     await server.close()

@@ -14,7 +14,7 @@ from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
 from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse, parse_elsewhere
-from elmo_serve.http.calls.tokenize import listed_warnings, tokenize
+from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.helpers import writing
 from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
@@ -98,15 +98,12 @@ class EmbeddingCall:
         body: Parsed[RequestT],
         tokenizer: str | None = None,
     ) -> TokenizedTexts:
-        """Return the tokens of a body as `tokenize.tokenize` does, and count its warnings.
+        """Return the tokens of a body as `tokenize.tokenize` does.
 
         Raises ServiceError; see `tokenize.tokenize`.
         """
         self._deadline.overdue = _NOT_SPLIT
-        found = await tokenize(self.server, model.info, body, tokenizer=tokenizer)
-        if found.warnings.count:
-            self.server.metrics.token_warnings.inc(found.warnings.count)
-        return found
+        return await tokenize(self.server, model.info, body, tokenizer=tokenizer)
 
     async def embed(
         self,
@@ -174,15 +171,13 @@ class EmbeddingCall:
         self._deadline.overdue = _NOT_WRITTEN
         return await asyncio.to_thread(work, *args, **kwargs)
 
-    def response(
-        self, chunks: list[Chunk], texts: TokenizedTexts, *more: tuple[bytes, bytes]
-    ) -> "ChunkedResponse":
+    def response(self, chunks: list[Chunk], *more: tuple[bytes, bytes]) -> "ChunkedResponse":
         """Return a response, JSON unless `more` headers say otherwise.
 
         Its bytes are given back when the last one is sent.
         """
         self._is_answered = True
-        return ChunkedResponse(chunks, texts.warnings.count, more, self._answer)
+        return ChunkedResponse(chunks, more, self._answer)
 
 
 def _outputs(
@@ -220,28 +215,18 @@ def described(
         dtype=output.dtype,
         offsets=texts.offsets,
         tokenizer=body.request.tokenizer or info.tokenizer if is_text else None,
-        warnings=listed_warnings(body, texts.warnings),
     )
 
 
 class ChunkedResponse(Response):
-    """A response in chunks; its bytes are given back when the last one is sent.
-
-    `warnings` is the number of odd tokens, for a header.
-    """
+    """A response in chunks; its bytes are given back when the last one is sent."""
 
     def __init__(
-        self,
-        chunks: list[Chunk],
-        warnings: int,
-        headers: Sequence[tuple[bytes, bytes]],
-        hold: Hold,
+        self, chunks: list[Chunk], headers: Sequence[tuple[bytes, bytes]], hold: Hold
     ) -> None:
         # Not Response's own constructor, which would join and copy a body.
         self.background = None
         self.raw_headers = list(headers or JSON_HEADERS)
-        if warnings:
-            self.raw_headers.append((b"x-warnings", str(warnings).encode()))
         self._chunks = chunks
         self._hold = hold
 

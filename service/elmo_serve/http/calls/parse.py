@@ -4,12 +4,13 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 from pydantic import BaseModel
 
+from elmo_model.errors import shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
@@ -18,7 +19,6 @@ from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.schema import prepared, validated
-from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit, TokenWarnings
 
 if TYPE_CHECKING:
     from elmo_serve.http.calls.body import Body
@@ -38,20 +38,10 @@ PARSING: Final = PoolOptions(
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Largest number of sentences of a request, and of tokens of a sentence.
-
-    `token_limits` are the lengths of a token that reach the network, by each name that requests may
-    give the model, casefolded; None is the first one.
-    """
+    """Largest number of sentences of a request, and of tokens of a sentence."""
 
     sentences: int
     sentence_tokens: int
-    token_limits: Mapping[str | None, TokenLimit | None] = field(default_factory=dict)
-
-    def token_limit(self, model: str | None) -> TokenLimit | None:
-        """Return the length of a token that reaches the network of a model."""
-        name = None if model is None else model.casefold()
-        return self.token_limits.get(name, BILM_TOKEN_LIMIT)
 
     def check_count(self, count: int, unit: str = "sentences") -> None:
         """Raise TooLarge for more sentences, or texts, than a request may have."""
@@ -68,8 +58,7 @@ class Parsed(Generic[RequestT]):
 
     `sentences[i]` is a text to split, or the JSON text of a list of tokens; `lengths[i]` is the
     number of its tokens, 0 for a text. A body has texts or lists of tokens, never both. They are in
-    the member `member` of the body: its items, or with `is_one` its value. `warnings` are those of
-    the lists of tokens.
+    the member `member` of the body: its items, or with `is_one` its value.
     """
 
     request: RequestT
@@ -77,7 +66,6 @@ class Parsed(Generic[RequestT]):
     lengths: list[int]
     member: str
     is_one: bool = False
-    warnings: TokenWarnings = field(default_factory=TokenWarnings)
 
     def pointer(self, index: int) -> str:
         """Return the JSON pointer of a sentence in the body."""
@@ -107,18 +95,13 @@ def parse(
     found = _FINDERS[model](request)
     items = found.items
     _check_lengths(found, limits)
-    warnings = TokenWarnings()
-    limit = limits.token_limit(getattr(request, "model", None))
-    for index, item in enumerate(items):
-        if not isinstance(item, str):
-            warnings.check(index, item, limit)
+    _check_tokens(found)
     return Parsed(
         request.model_copy(update={found.member: ()}),
         [item if isinstance(item, str) else orjson.dumps(item) for item in items],
         [0 if isinstance(item, str) else len(item) for item in items],
         found.member,
         found.is_one,
-        warnings,
     )
 
 
@@ -201,6 +184,23 @@ def _check_lengths(found: _Found, limits: RequestLimits) -> None:
             continue
         place = _pointer(found.member, index, is_one=found.is_one)
         raise TooLarge(detail, errors=[FieldError(place, detail)])
+
+
+def _check_tokens(found: _Found) -> None:
+    """Raise InvalidRequest for a sentence that is one token of three or more words.
+
+    It was sent without being split. Tokens of treebanks have white space as well: two words, or
+    a number in groups, such as "10 000 000".
+    """
+    for index, item in enumerate(found.items):
+        if isinstance(item, str) or len(item) != 1:
+            continue
+        words = item[0].split()
+        if len(words) > 2 and not all(map(str.isdecimal, words)):
+            place = _pointer(found.member, index, is_one=found.is_one)
+            text = "a string" if found.member == "input" else "`text`"
+            detail = f"is a token of {len(words)} words, send it as {text}; found {shown(item[0])}"
+            raise InvalidRequest.of(FieldError(f"{place}/0", detail))
 
 
 def _pointer(member: str, index: int, *, is_one: bool) -> str:

@@ -14,7 +14,6 @@ from elmo_serve.http.helpers.pool import runs
 from elmo_serve.http.helpers.text import TextRefused, Tokenize, TokenizedTexts, split
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.token_warnings import TokenWarnings
 from elmo_serve.workers.messages import ModelInfo
 
 _PART_CHARACTERS: Final = 1 << 12
@@ -51,13 +50,12 @@ async def tokenize(
     texts = [item for item in body.sentences if isinstance(item, str)]
     if not texts:
         lists = [item for item in body.sentences if not isinstance(item, str)]
-        return TokenizedTexts(lists, body.lengths, [], body.warnings)
+        return TokenizedTexts(lists, body.lengths)
     task = Tokenize(
         (),
         tokenizer or model.tokenizer,
         model.language,
         server.models.request_limits.sentence_tokens,
-        model.token_limit,
     )
     return await _split(server, task, texts, body.pointer)
 
@@ -80,18 +78,6 @@ async def _split(
     finally:
         for unfinished in pending:
             unfinished.cancel()
-
-
-def listed_warnings(body: Parsed[RequestT], warnings: TokenWarnings) -> list[FieldError]:
-    """Return the warnings that a response lists, each with a pointer into the body."""
-    found = []
-    for each in warnings.listed:
-        place = body.pointer(each.sentence)
-        if isinstance(body.sentences[each.sentence], str):
-            found.append(FieldError(place, f"token {each.token}, {each.detail}"))
-        else:
-            found.append(FieldError(f"{place}/{each.token}", each.detail))
-    return found
 
 
 def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None:

@@ -14,7 +14,6 @@ import orjson
 
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
 from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 
 _UNUSED: Final = ("scipy", "sklearn")
 """Libraries that NLTK imports where they are installed, for parts that no tokenizer uses. Without
@@ -26,15 +25,13 @@ them a process starts in 0.5 s of processor time in place of 1.5 s, and takes 60
 class Tokenize:
     """The task to split some texts.
 
-    `max_tokens` is the limit for each text. `token_limit` is the length of a token that reaches
-    the network.
+    `max_tokens` is the limit for each text.
     """
 
     texts: tuple[str, ...]
     tokenizer: str
     language: str
     max_tokens: int
-    token_limit: TokenLimit | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +45,15 @@ class TokenizedTexts:
     sentences: list[bytes] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     offsets: list[bytes] = field(default_factory=list)
-    warnings: TokenWarnings = field(default_factory=TokenWarnings)
 
-    def add(self, found: Tokenized, limit: TokenLimit | None) -> None:
+    def add(self, found: Tokenized) -> None:
         """Append one text."""
-        self.warnings.check(len(self.sentences), found.tokens, limit)
         self.sentences.append(orjson.dumps(found.tokens))
         self.lengths.append(len(found.tokens))
         self.offsets.append(orjson.dumps(found.offsets))
 
     def extend(self, others: TokenizedTexts) -> None:
         """Append later texts."""
-        first = len(self.sentences)
-        self.warnings.extend(others.warnings, range(first, first + len(others.sentences)))
         self.sentences.extend(others.sentences)
         self.lengths.extend(others.lengths)
         self.offsets.extend(others.offsets)
@@ -114,7 +107,7 @@ def split_texts(task: Tokenize) -> TokenizedTexts | TextRefused:
             return TextRefused(index, str(error))
         if len(found.tokens) > task.max_tokens:
             return _too_long(index, len(found.tokens), task.max_tokens, "tokens")
-        texts.add(found, task.token_limit)
+        texts.add(found)
     return texts
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.errors import FieldError
 from elmo_serve.output import Dtype
 
 Chunk = bytes | memoryview
@@ -24,7 +23,7 @@ class Embeddings:
     -1 for the number of tokens. `tokens` counts all tokens of the request.
 
     For a request with text, `tokenizer` is the name of the one that split it, and `offsets` are the
-    JSON texts of lists of [start, end]. `warnings` name tokens.
+    JSON texts of lists of [start, end].
     """
 
     model: str
@@ -38,7 +37,6 @@ class Embeddings:
     dtype: Dtype
     offsets: Sequence[bytes] = ()
     tokenizer: str | None = None
-    warnings: Sequence[FieldError] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,6 @@ def text_members(embeddings: Embeddings) -> Iterator[bytes]:
         yield b',"tokenizer":' + orjson.dumps(embeddings.tokenizer)
         yield b',"tokens":' + json_array(embeddings.sentences)
         yield b',"offsets":' + json_array(embeddings.offsets)
-    if embeddings.warnings:
-        yield b',"warnings":' + orjson.dumps(embeddings.warnings)
 
 
 ENCODER = Encoder(MEDIA_TYPES["json"], encode, MEMORY_FACTOR)

@@ -31,8 +31,6 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
             "tokens": json_array(embeddings.sentences).decode(),
             "offsets": json_array(embeddings.offsets).decode(),
         }
-    if embeddings.warnings:
-        entries["__metadata__"]["warnings"] = orjson.dumps(embeddings.warnings).decode()
     dtype = _DTYPES[embeddings.dtype]
     arrays = list(embeddings.arrays)
     start = 0

@@ -70,7 +70,7 @@ async def embed(request: Request) -> Response:
         chunks = await _encoded(call, answer, embedded, encoder)
         seconds = time.perf_counter() - start
         call.scope["state"]["log_fields"]["encode_seconds"] = round(seconds, 4)
-        return call.response(chunks, texts, *_headers(encoder, embedded, seconds))
+        return call.response(chunks, *_headers(encoder, embedded, seconds))
 
 
 def _output(asked: EmbedRequest, model: ServedModel) -> Output:
@@ -133,4 +133,4 @@ async def tokenize_texts(request: Request) -> Response:
         found = await call.tokenize(model, body, body.request.tokenizer)
         content = b"".join(json_text.text_members(described(model, body, found)))
         call.reserve(len(content))
-        return call.response([b"{" + content[1:] + b"}"], found)
+        return call.response([b"{" + content[1:] + b"}"])

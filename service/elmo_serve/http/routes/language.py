@@ -69,7 +69,7 @@ async def score(request: Request) -> Response:
         chunks = await call.in_thread(_scores, encoder, model, body, texts, embedded)
         content_type = (b"content-type", encoder.media_type.encode())
         vocabulary = (b"x-vocabulary", f"{softmax.words}/{softmax.total}".encode())
-        return call.response(chunks, texts, content_type, vocabulary, (b"vary", b"Accept"))
+        return call.response(chunks, content_type, vocabulary, (b"vary", b"Accept"))
 
 
 @router.post(
@@ -99,7 +99,7 @@ async def substitutes(request: Request) -> Response:
         ]
         embedded = await call.embed(model, body, texts, outputs, memory_factor=2)
         chunks = await call.in_thread(_substitutes, model, body, texts, embedded)
-        return call.response(chunks, texts)
+        return call.response(chunks)
 
 
 async def _prepared(call: EmbeddingCall, body: Parsed[Any]) -> tuple[ServedModel, TokenizedTexts]:

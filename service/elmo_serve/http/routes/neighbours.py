@@ -12,7 +12,7 @@ from starlette.responses import Response
 from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.routes.common import PlainRoute, json_request
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
@@ -65,9 +65,7 @@ async def neighbours(request: Request) -> Response:
             },
             "usage": {"sentences": 1, "tokens": len(tokens)},
         }
-        if texts.warnings.count:
-            members["warnings"] = listed_warnings(body, texts.warnings)
-        return call.response([orjson.dumps(members)], texts)
+        return call.response([orjson.dumps(members)])
 
 
 def _search(

@@ -69,7 +69,7 @@ async def embeddings(request: Request) -> Response:
             vectors = _in_base64(embedded)
         else:
             vectors = await call.in_thread(_in_base64, embedded)
-        return call.response(_list_of(vectors, name, texts), texts)
+        return call.response(_list_of(vectors, name, texts))
 
 
 @router.get("/v1/models", operation_id="listModels", summary="List the models, as OpenAI")

@@ -59,22 +59,11 @@ class TokenizeRequest(BaseModel):
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
 
 
-class TokenWarning(BaseModel):
-    """One token that the model reads otherwise than it was sent."""
-
-    pointer: str = Field(description="JSON pointer (RFC 6901) into the body of the request.")
-    detail: str
-
-
 Offset = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 TOKENS_TEXT: Final = "The tokens of each text."
 OFFSETS_TEXT: Final = (
     "Start and end of each token in its text, in code points: `text[start:end]` is the token."
-)
-WARNINGS_TEXT: Final = (
-    "Tokens that are longer than the model reads or have white space inside, at most 20; the "
-    "header X-Warnings counts all. Left out where there are none."
 )
 
 
@@ -84,7 +73,6 @@ class TokenizeResponse(BaseModel):
     tokenizer: str
     tokens: list[list[str]] = Field(description=TOKENS_TEXT)
     offsets: list[list[Offset]] = Field(description=OFFSETS_TEXT)
-    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
 
 
 _NAMES: Final = ", ".join(map(repr, NAMED))
@@ -175,4 +163,3 @@ class EmbedResponse(BaseModel):
     tokenizer: str = optional("", "The tokenizer, for a request with `text`.")
     tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
     offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
-    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)

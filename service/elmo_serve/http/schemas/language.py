@@ -7,10 +7,8 @@ from pydantic import BaseModel, BeforeValidator, FailFast, Field
 from elmo_serve.http.schemas.embed import (
     OFFSETS_TEXT,
     TOKENS_TEXT,
-    WARNINGS_TEXT,
     Offset,
     SentencesRequest,
-    TokenWarning,
     Usage,
     Vector,
 )
@@ -73,7 +71,6 @@ class _LanguageResponse(BaseModel):
     tokenizer: str = optional("", "The tokenizer, for a request with `text`.")
     tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
     offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
-    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
 
 
 class ScoreResponse(_LanguageResponse):

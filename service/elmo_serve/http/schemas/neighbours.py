@@ -7,13 +7,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 from elmo_model.uses.index import MAX_NEIGHBOURS
 from elmo_serve.http.schemas.embed import (
     TOKENIZER_TEXT,
-    WARNINGS_TEXT,
     Int64,
     LayerNumber,
     Text,
     Tokenizer,
     Tokens,
-    TokenWarning,
     Usage,
 )
 from elmo_serve.schema import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
@@ -95,4 +93,3 @@ class NeighboursResponse(BaseModel):
     )
     index: IndexedText
     usage: Usage
-    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)

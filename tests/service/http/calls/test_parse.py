@@ -8,13 +8,8 @@ from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.token_warnings import TokenLimit
 
-LIMITS = RequestLimits(
-    sentences=3,
-    sentence_tokens=4,
-    token_limits={None: TokenLimit(3, "bytes"), "lexicon": TokenLimit(3, "characters")},
-)
+LIMITS = RequestLimits(sentences=3, sentence_tokens=4)
 
 
 def parsed(form: type[RequestT], /, **body: object) -> Parsed[RequestT]:
@@ -70,16 +65,6 @@ def test_text_is_parsed_and_waits_to_be_split() -> None:
         assert (found.request.tokenizer, found.request.model) == ("ptb", "m")
 
 
-def test_the_model_decides_which_tokens_are_cut() -> None:
-    def cut(**model: str) -> list[int]:
-        found = parsed(EmbedRequest, sentences=[["abc", "éé", "abcd"]], **model)
-        return [each.token for each in found.warnings.listed]
-
-    assert cut() == [1, 2]
-    assert cut(model="lexicon") == cut(model="Lexicon") == [2]
-    assert cut(model="another") == []  # 48 bytes
-
-
 @pytest.mark.parametrize(
     ("given", "sentences", "lengths"),
     [
@@ -105,6 +90,27 @@ def test_an_input_of_texts_and_lists_of_tokens_is_refused_at_the_first_other_ite
         parsed(EmbeddingsRequest, input=given)
 
     assert [error.pointer for error in caught.value.errors] == ["/input/2"]
+
+
+@pytest.mark.parametrize(
+    "token", ["The bank lends", "a\tb\nc", "a\u00a0b c", "1 of 3", " The bank lends. "]
+)
+def test_a_sentence_that_is_one_token_of_three_words_was_not_split(token: str) -> None:
+    """It is the commonest mistake of newcomers, and gives one vector that means little."""
+    for form, body, at in (
+        (EmbedRequest, {"sentences": [["a"], [token]]}, "/sentences/1/0"),
+        (NeighboursRequest, {"tokens": [token], "token": 0}, "/tokens/0"),
+        (EmbeddingsRequest, {"input": [["a"], [token]]}, "/input/1/0"),
+    ):
+        with pytest.raises(InvalidRequest, match="send it as") as caught:
+            parsed(form, **body)
+        assert [error.pointer for error in caught.value.errors] == [at]
+
+
+@pytest.mark.parametrize("token", ["10 000", "10 000 000", " ", "", " a", "a b", "a b ", "a-b"])
+def test_tokens_of_treebanks_with_white_space_are_no_text(token: str) -> None:
+    assert parsed(EmbedRequest, sentences=[[token]]).lengths == [1]
+    assert parsed(EmbedRequest, sentences=[["a b c", token]]).lengths == [2]
 
 
 def test_one_text_is_at_the_field_itself() -> None:

@@ -9,7 +9,6 @@ from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.text import SPLITTING, Tokenize, TokenizedTexts, split
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
-from elmo_serve.token_warnings import BILM_TOKEN_LIMIT
 from tests.support.processes import children
 
 
@@ -25,7 +24,7 @@ def libraries(pid: int) -> str:
 async def test_processes_are_spawned_for_the_first_text_and_load_no_torch() -> None:
     workers = HelperPool(SPLITTING, Arena(), Metrics())
     assert not pids()
-    found = await split(workers, Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT))
+    found = await split(workers, Tokenize(("I can't.",), "ptb", "en", 5))
     (pid,) = pids()
     loaded = libraries(pid)
     await workers.stop()

@@ -149,7 +149,7 @@ def test_json_says_what_it_holds(client: httpx.Client) -> None:
         ({"mix": MIX}, None),
     ):
         body = answer(client, JSON, sentences=SENTENCES, **wanted).json()
-        assert list(body) == ["model", "dimension", "layers", "embeddings", "usage", "warnings"]
+        assert list(body) == ["model", "dimension", "layers", "embeddings", "usage"]
         width = WIDTH * (LAYERS if wanted == {"layers": "concat"} else 1)
         assert (body["model"], body["dimension"], body["layers"]) == ("small", width, layers)
         assert body["usage"] == {"sentences": 4, "tokens": 9}

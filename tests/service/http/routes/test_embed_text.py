@@ -11,7 +11,6 @@ import safetensors.numpy
 
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.embeddings import decoded
-from tests.support.servers import Running
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 TEXT = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
@@ -77,24 +76,3 @@ def test_few_and_many_texts_are_carried(
     tokens = [each.split() for each in text]
     offsets = [[[0, 3]] if each else [] for each in text]
     assert carried(media_type, response.content) == {"tokens": tokens, "offsets": offsets}
-
-
-def test_a_sentence_in_the_place_of_a_token_is_named(server: Running, client: httpx.Client) -> None:
-    before = server.metric("elmo_token_warnings_total")
-    body: dict[str, Any] = {"sentences": [["a"], ["The bank of the river.", "b", "é" * 25]]}
-    response = post(client, **body)
-
-    assert response.headers["X-Warnings"] == "2"
-    assert response.json()["warnings"] == [
-        {
-            "pointer": "/sentences/1/0",
-            "detail": "'The bank of the river.' has white space inside and is one token",
-        },
-        {
-            "pointer": "/sentences/1/2",
-            "detail": f"'{'é' * 25}' has 50 bytes of UTF-8; the model reads the first 48",
-        },
-    ]
-    for media_type in (NPZ, SAFETENSORS):
-        assert post(client, media_type, **body).headers["X-Warnings"] == "2"
-    assert server.metric("elmo_token_warnings_total") == before + 6

@@ -100,10 +100,3 @@ def test_the_width_of_the_model_may_be_asked_for(client: httpx.Client) -> None:
     width = client.get("/info").json()["dimension"]
 
     assert create(client, input="a", dimensions=width) == create(client, input="a")
-
-
-def test_tokens_that_are_cut_are_counted(client: httpx.Client) -> None:
-    answer = client.post("/v1/embeddings", json={"input": ["a" * 60, "b"]})
-
-    assert answer.headers["x-warnings"] == "1"
-    assert "x-warnings" not in client.post("/v1/embeddings", json={"input": "b"}).headers

@@ -9,7 +9,7 @@ import { askForKey } from "./key_dialog.js";
 import { finding, showLayers } from "./layers_table.js";
 import { showLines } from "./lines.js";
 import { TokenMap } from "./map.js";
-import { hideRefusal, say, showRefusal, showWarnings } from "./messages.js";
+import { hideRefusal, say, showDoubts, showRefusal } from "./messages.js";
 import { NearestUses } from "./nearest_uses.js";
 import { plural, whole } from "./numbers.js";
 import { comparedWith, firstPlace, placesOf } from "./places.js";
@@ -118,20 +118,19 @@ async function embed(texts, word) {
     const length = texts.join("").length;
     if (length > MOST_CHARACTERS) throw tooLong(length, "character", MOST_CHARACTERS);
     say("Computing the vectors …");
-    const body = embedBody(wanted, { layers: "all" });
     const { signal } = request;
-    const response = await server.post("embed", body, { accept: "application/vnd.safetensors", signal });
+    const response = await server.post(
+      "embed", embedBody(wanted, { layers: "all" }), { accept: "application/vnd.safetensors", signal });
     const { metadata, tensors } = parse(await response.arrayBuffer());
     const sentences = JSON.parse(metadata.tokens);
     const places = placesOf(sentences);
     if (places.length === 0) throw unusable("No tokens", "The tokenizer found no token in this text.");
     if (places.length > MOST_TOKENS) throw tooLong(places.length, "token", MOST_TOKENS);
     model.means ??= await meansOf(wanted.model);
-    const warnings = response.headers.has("X-Warnings") ? await warningsOf(body, signal) : [];
     signal.throwIfAborted();
     shown = { ...wanted, sentences, places, tensors };
     say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}.`);
-    showWarnings([...doubts(sentences, metadata.tokenizer, model.info), ...warnings.map(({ detail }) => detail)]);
+    showDoubts(doubts(sentences, metadata.tokenizer, model.info));
     tokens.show(places, sentences);
     map.show(places);
     uses.clear();
@@ -149,11 +148,6 @@ async function meansOf(name) {
   const centre = await server.get(`info/centre?model=${encodeURIComponent(name)}`);
   byId("centre-text").textContent = `the ${plural(centre.tokens, "token")} of the text “${centre.text}” of this server`;
   return centre.layers.map((means) => means.map(Math.fround));
-}
-
-async function warningsOf({ layers, ...body }, signal) {
-  const response = await server.post("tokenize", body, { signal });
-  return (await response.json()).warnings ?? [];
 }
 
 /** Compute the rows of the selection anew: no request is sent. */
@@ -245,7 +239,7 @@ async function attempt(action, again, isWait = () => false) {
       throw error;
     }
     byId("results").hidden = true;
-    showWarnings([]);
+    showDoubts([]);
     markExample([]);
     say("There are no vectors; the reason is below.");
     showRefusal(error, again);

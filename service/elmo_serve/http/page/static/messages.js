@@ -32,8 +32,8 @@ export function hideRefusal() {
   byId("refusal").hidden = true;
 }
 
-/** List the reasons to doubt the numbers: of the whole text, and of single tokens. */
-export function showWarnings(details) {
+/** List the reasons to doubt the numbers of a text. */
+export function showDoubts(details) {
   byId("warnings").replaceChildren(...(details.length === 0 ? [] : [
     element("ul", { class: "warnings" }, ...details.map((detail) => element("li", {}, `Warning: ${detail}`))),
   ]));
