@@ -31,11 +31,7 @@ from elmo_client.errors import (
 )
 from elmo_client.results import (
     EmbeddedText,
-    Neighbour,
-    Neighbours,
     Scores,
-    StaticNeighbour,
-    Substitute,
     Task,
     TokenizedText,
 )
@@ -53,16 +49,12 @@ __all__ = [
     "FieldError",
     "InvalidRequest",
     "ModelChanged",
-    "Neighbour",
-    "Neighbours",
     "NotFound",
     "Problem",
     "Refused",
     "RequestRefused",
     "Scores",
     "ServerFailed",
-    "StaticNeighbour",
-    "Substitute",
     "Task",
     "TokenizedText",
     "TooLarge",

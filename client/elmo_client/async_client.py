@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from elmo_client.results import (
     EmbeddedText,
-    Neighbours,
     Scores,
-    Substitute,
     Task,
     TokenizedText,
     Vectors,
@@ -42,7 +40,6 @@ from elmo_client.transport.responses import (
     centre_of,
     json_of,
     models_of,
-    neighbours_of,
     substitutes_of,
     task_of,
     texts_of,
@@ -112,8 +109,11 @@ class AsyncClient:
         mix: Mix | None = None,
         k: int = 10,
         tokenizer: str | None = None,
-    ) -> Neighbours:
-        """Return the uses that are nearest to a token in its sentence, and its static neighbours.
+    ) -> dict[str, Any]:
+        """Return the response of POST /neighbours: the uses that are nearest to a token.
+
+        `neighbours` are the uses, each with `sentence`, `token` and `cosine`; `static` are the
+        words that are nearest without a sentence, each with `word` and `cosine`.
 
         A server without an index embeds a text of its own first; the client asks again until that
         is done, for `patience_seconds` at most.
@@ -131,7 +131,7 @@ class AsyncClient:
         weights = None if mix is None else mix_of(mix)
         member = "text" if isinstance(sentence, str) else "tokens"
         body = {member: sentence, "token": token, "mix": weights, **options}
-        return neighbours_of(await self._post("/neighbours", body))
+        return await self._post("/neighbours", body)
 
     async def score(
         self,
@@ -162,8 +162,10 @@ class AsyncClient:
         k: int | None = None,
         direction: Literal["forward", "backward", "both"] = "both",
         tokenizer: str | None = None,
-    ) -> list[list[Substitute]]:
+    ) -> list[list[dict[str, Any]]]:
         """Return the most probable words at places of a sentence, a list for each place.
+
+        Each word has the members `word` and `probability`.
 
         Args:
             sentence: a text, or a list of tokens.

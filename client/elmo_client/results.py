@@ -1,4 +1,4 @@
-"""What the clients return: vectors, tokens, neighbours, scores and tasks."""
+"""What the clients return: vectors, tokens, scores and tasks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,41 +34,6 @@ class EmbeddedText:
     vectors: NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A use of a word: token number `token` of a sentence of the indexed text."""
-
-    sentence: tuple[str, ...]
-    token: int
-    cosine: float
-
-    @property
-    def word(self) -> str:
-        """The token itself."""
-        return self.sentence[self.token]
-
-
-@dataclass(frozen=True, slots=True)
-class StaticNeighbour:
-    """A word that is near without a sentence."""
-
-    word: str
-    cosine: float
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The uses nearest to a token of a sentence, and the words nearest to it without a sentence.
-
-    `tokens` are those of the sentence that was sent. Both lists begin with the nearest.
-    """
-
-    tokens: tuple[str, ...]
-    token: int
-    neighbours: tuple[Neighbour, ...]
-    static: tuple[StaticNeighbour, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
     """The surprisal of each token of a sentence in bits, -log2 of its probability.
@@ -84,14 +49,6 @@ class Scores:
     both: NDArray[np.float32]
     unknown: NDArray[np.bool_]
     end: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Substitute:
-    """A word that the language model expects at a place, and its probability."""
-
-    word: str
-    probability: float
 
 
 @dataclass(frozen=True, slots=True)

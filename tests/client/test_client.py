@@ -201,7 +201,7 @@ def test_both_clients_find_neighbours(client_class: Any, searched: Running) -> N
         mix = np.zeros(3, np.float32)
         mixed = client.neighbours("The bank", 1, mix=mix, k=3, tokenizer="whitespace")
 
-    assert found.tokens == ("The", "bank")
-    assert [len(found.neighbours), len(found.static)] == [3, 3]
+    assert found["tokens"] == ["The", "bank"]
+    assert [len(found["neighbours"]), len(found["static"])] == [3, 3]
     assert mixed == found
-    assert found.neighbours[0].cosine >= found.neighbours[2].cosine
+    assert found["neighbours"][0]["cosine"] >= found["neighbours"][2]["cosine"]

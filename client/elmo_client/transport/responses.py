@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from elmo_client.errors import BadAnswer, ModelChanged
 from elmo_client.results import (
     EmbeddedText,
-    Neighbour,
-    Neighbours,
     Offset,
     Scores,
-    StaticNeighbour,
-    Substitute,
     Task,
     TokenizedText,
     Vectors,
@@ -112,20 +108,6 @@ def centre_of(found: Mapping[str, Any]) -> NDArray[np.float32]:
     return np.array(found["layers"], np.float32)
 
 
-@_lacking("neighbours")
-def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
-    """Return the neighbours of a response."""
-    return Neighbours(
-        tuple(found["tokens"]),
-        found["token"],
-        tuple(
-            Neighbour(tuple(each["sentence"]), each["token"], each["cosine"])
-            for each in found["neighbours"]
-        ),
-        tuple(StaticNeighbour(each["word"], each["cosine"]) for each in found["static"]),
-    )
-
-
 @_lacking("scores")
 def scores_of(response: httpx.Response, request: EmbedRequest) -> list[Scores]:
     """Return the scores of the sentences of a request."""
@@ -145,10 +127,11 @@ def scores_of(response: httpx.Response, request: EmbedRequest) -> list[Scores]:
 
 
 @_lacking("substitutes")
-def substitutes_of(found: Mapping[str, Any]) -> list[list[Substitute]]:
+def substitutes_of(found: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
     """Return the substitutes of one sentence, by place."""
+    places: list[list[dict[str, Any]]]
     (places,) = found["substitutes"]
-    return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
+    return places
 
 
 def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from elmo_client import BadAnswer, ModelChanged, Neighbour, Neighbours, StaticNeighbour, Task
+from elmo_client import BadAnswer, ModelChanged, Task
 from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
     centre_of,
     json_of,
-    neighbours_of,
     task_of,
     vectors_of,
 )
@@ -92,23 +91,3 @@ def test_a_centre_is_an_array_of_float32() -> None:
     for wrong in ({}, {"layers": [["x"]]}, {"layers": [[1, 2], [3]]}):
         with pytest.raises(BadAnswer):
             centre_of(wrong)
-
-
-def test_a_response_becomes_neighbours() -> None:
-    found = neighbours_of(
-        {
-            "tokens": ["a", "b"],
-            "token": 1,
-            "neighbours": [{"sentence": ["c", "b"], "token": 1, "cosine": 0.5}],
-            "static": [{"word": "bb", "cosine": 0.25}],
-            "model": "english",
-        }
-    )
-
-    assert found == Neighbours(
-        ("a", "b"), 1, (Neighbour(("c", "b"), 1, 0.5),), (StaticNeighbour("bb", 0.25),)
-    )
-    assert found.neighbours[0].word == "b"
-    for wrong in ({}, {"tokens": ["a"]}, {"tokens": 1, "token": 0}):
-        with pytest.raises(BadAnswer):
-            neighbours_of(wrong)
