@@ -127,8 +127,9 @@ def _detail(error):
 
 
 def _wait(retry_after, attempt):
-    """Return seconds: those of Retry-After, or 2, 4, 8, ..."""
+    """Return seconds: those of Retry-After, and at least 2, 4, 8, ..."""
     try:
-        return min(float(retry_after), _LONGEST_WAIT)
+        named = float(retry_after)
     except (TypeError, ValueError):
-        return min(2**attempt, _LONGEST_WAIT)
+        named = 0
+    return min(max(2**attempt, named), _LONGEST_WAIT)  # the first one where `named` is NaN

@@ -269,16 +269,31 @@ class AsyncClient:
         selection = selection.with_members(model=self._session.model)
         batches = cut(info, selection, self._session.in_flight)
         running: deque[asyncio.Task[list[_Result]]] = deque()
+        requests = batches.cut_any(sentences)
+        cutting: asyncio.Task[EmbedRequest | None] | None = None
+        is_at_end = False
         try:
-            async for request in batches.cut_any(sentences):
-                running.append(asyncio.create_task(embed(request, info["revision"])))
-                while len(running) >= self._session.in_flight or (running and running[0].done()):
+            while running or not is_at_end:
+                if not (cutting or is_at_end) and len(running) < self._session.in_flight:
+                    cutting = asyncio.create_task(_next(requests))
+                # A slow source holds up no response that has come.
+                waited = [*([cutting] if cutting else []), *list(running)[:1]]
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                if running and running[0].done():
                     for array in await running.popleft():
                         yield array
-            while running:
-                for array in await running.popleft():
-                    yield array
+                if cutting and cutting.done():
+                    request, cutting = await cutting, None
+                    is_at_end = request is None
+                    if request is not None:
+                        running.append(asyncio.create_task(embed(request, info["revision"])))
         finally:
-            for each in running:
+            rest = [*running, *([cutting] if cutting else [])]
+            for each in rest:
                 each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await asyncio.gather(*rest, return_exceptions=True)
+
+
+async def _next(requests: AsyncIterator[EmbedRequest]) -> EmbedRequest | None:
+    """Return the next request; None at the end."""
+    return await anext(requests, None)

@@ -1,7 +1,9 @@
 """The client for threads: the asynchronous one, on an event loop in a thread of its own."""
 
+import asyncio
 import functools
 import os
+import socket
 import threading
 import weakref
 from collections import deque
@@ -34,6 +36,16 @@ _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Resolves names also after the end of the main thread, when executors take no work."""
+
+    async def getaddrinfo(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return await super().getaddrinfo(*arguments, **options)
+        except RuntimeError:
+            return socket.getaddrinfo(*arguments, **options)
+
+
 class EventLoopThread:
     """Runs coroutines until it is closed or dropped; then the session is closed as well.
 
@@ -44,11 +56,14 @@ class EventLoopThread:
 
     def __init__(self, session: Session) -> None:
         started: Future[BlockingPortal] = Future()
-        arguments = (_serve, session, started)
+        run = partial(anyio.run, backend_options={"loop_factory": _Loop})
         self._thread = threading.Thread(
-            target=anyio.run, args=arguments, name="elmo-client", daemon=True
+            target=run, args=(_serve, session, started), name="elmo-client", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # from Python 3.12 on, in atexit
+            raise Unreachable(f"{error}; create the client earlier") from error
         self._portal = started.result()
         self._process = os.getpid()
         self._lifespan = self._portal.start_task_soon(_lifespan, self._portal)

@@ -35,6 +35,24 @@ async def test_the_input_may_be_asynchronous(server: Running, elmo: ElmoNetwork)
     assert_close(part, [each[-1] for each in expected[:9]])
 
 
+async def test_a_slow_source_holds_up_no_response(scripted: ScriptedServer) -> None:
+    gate = asyncio.Event()
+
+    async def produce() -> AsyncIterator[list[str]]:
+        for number in range(4):  # two requests
+            if number == 3:  # the third sentence ends the first request
+                await gate.wait()
+            yield [str(number)]
+
+    async with AsyncClient(scripted.url) as client:
+        stream = client.stream(produce())
+        first = [int((await anext(stream))[0, 0, 0]) for _ in range(2)]
+        gate.set()
+        rest = [int(array[0, 0, 0]) async for array in stream]
+
+    assert (first, rest) == ([0, 1], [2, 3])
+
+
 def test_a_client_belongs_to_one_event_loop(scripted: ScriptedServer) -> None:
     client = AsyncClient(scripted.url)
     with asyncio.Runner() as first:

@@ -91,7 +91,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import numpy as np
 import elmo_client_py36
 
-answers = [(503, "0"), (429, None), (200, None)]
+answers = [(503, "0"), (429, None), (503, "9"), (503, "-5"), (503, "nan"), (200, None)]
 seen = []
 
 
@@ -122,7 +122,7 @@ elmo = elmo_client_py36.ElmoEmbedder(url, api_key="open-sesame")
 assert elmo.embed_sentence(["a"]).shape == (3, 1, 2)
 server.shutdown()
 server.server_close()
-assert waits == [0.0, 4] and seen == ["Bearer open-sesame"] * 3, (waits, seen)
+assert waits == [2, 4, 9, 16, 30] and seen == ["Bearer open-sesame"] * 6, (waits, seen)
 """
 
 

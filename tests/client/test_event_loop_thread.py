@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import subprocess
 import sys
 import threading
@@ -83,3 +84,50 @@ def test_a_forked_process_is_told_to_create_its_own_client(scripted: ScriptedSer
     )
 
     assert run.stdout == "the client belongs to the parent process; create one in each\n"
+
+
+AFTER_THE_END = """
+import atexit, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from elmo_client import Client
+
+client = Client(sys.argv[1].replace("127.0.0.1", "localhost"))
+if sys.argv[2] == "warm":
+    client.info()
+pool = ThreadPoolExecutor(4)
+
+def takes_work():
+    try:
+        return pool.submit(int)
+    except RuntimeError:
+        return None
+
+def job(number):
+    while takes_work():
+        time.sleep(0.01)
+    print(int(client.embed([[str(number)]])[0][0, 0, 0]), flush=True)
+
+for number in range(20):
+    if sys.argv[2] == "atexit":
+        atexit.register(job, number)
+    else:
+        pool.submit(job, number)
+"""
+
+
+@pytest.mark.parametrize("state", ["cold", "warm", "atexit"])
+def test_threads_ask_after_the_end_of_the_main_thread(scripted: ScriptedServer, state: str) -> None:
+    """Python's executors take no work then; `localhost` is a name that has to be resolved."""
+    run = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_END, scripted.url, state],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert sorted(map(int, run.stdout.split())) == [*range(20)], run.stderr
+
+
+def test_a_client_is_not_pickled(scripted: ScriptedServer) -> None:
+    with Client(scripted.url) as client, pytest.raises(TypeError, match="each process"):
+        pickle.dumps(client)

@@ -110,7 +110,12 @@ def respond(
     handler.wfile.write(body)
 
 
-def correct(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -> None:
+def correct(
+    handler: BaseHTTPRequestHandler,
+    body: bytes,
+    revision: str = "0",
+    media_type: str = MEDIA_TYPE,
+) -> None:
     """Respond with vectors whose every number is the number that the first token spells."""
     members = json.loads(body)
     sentences = members.get("sentences") or [[text] for text in members.get("text", ())]
@@ -121,7 +126,7 @@ def correct(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -
     ]
     texts = [json.dumps(each).encode() for each in sentences]
     answer = Embeddings("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, shape, "float32")
-    respond(handler, 200, b"".join(safetensors.encode(answer)), MEDIA_TYPE)
+    respond(handler, 200, b"".join(safetensors.encode(answer)), media_type)
 
 
 def after(gate: threading.Event, responder: Responder = correct) -> Responder:

@@ -143,7 +143,7 @@ def _read(
 ) -> tuple[list[Vectors], dict[str, str]]:
     """Return the arrays of a response and its metadata."""
     found = response.headers.get("content-type", "without a media type")
-    if found != MEDIA_TYPE:
+    if found.partition(";")[0].strip().lower() != MEDIA_TYPE:  # RFC 9110, 8.3.1
         raise BadAnswer(f"the response is {found}, not {MEDIA_TYPE}")
     with _lacking("array"):
         tensors, metadata = _tensors(response.content)

@@ -80,7 +80,9 @@ class Attempts:
             if outcome.status_code not in _TRY_LATER:
                 return None
             named = retry_after(outcome.headers.get("retry-after", ""), time.time())
-            return backed_off if named is None else named + random.uniform(0, 0.1 * named)
+            if named is None or named < backed_off:  # 0 and dates of the past ask for a pause, too
+                return backed_off
+            return named + random.uniform(0, 0.1 * named)
         may_be_repeated = (*_NEVER_SENT, *_LOST) if repeatable else _NEVER_SENT
         return backed_off if isinstance(outcome, may_be_repeated) else None
 

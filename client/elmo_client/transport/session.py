@@ -1,11 +1,13 @@
 """One server over HTTP: sends requests, retries them, and keeps the response of GET /info."""
 
 import asyncio
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NoReturn, TypedDict, TypeVar
 from urllib.parse import quote
+from urllib.request import getproxies
 
 import httpx
 
@@ -29,6 +31,12 @@ _Result = TypeVar("_Result")
 _KEY = re.compile(r"[!-~]+")
 _UNKNOWN_MODEL = "urn:elmo-serve:error:unknown-model"
 _CONNECT_SECONDS = 10.0
+
+# Variables that httpx reads; it knows those of proxies in lower case as well.
+_VARIABLES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"),
+    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
 
 # Seconds that the client waits longer than the server, so that the server's own 504 arrives.
 _GRACE_SECONDS = 5.0
@@ -92,9 +100,11 @@ class Session:
         if api_key is not None and not _KEY.fullmatch(api_key):
             raise CannotSend("api_key is empty, or has spaces, line ends or letters beyond ASCII")
         headers = {"Accept-Encoding": "identity", "X-Request-Timeout": f"{timeout_seconds:g}"}
-        if api_key is not None:
-            headers["Authorization"] = f"Bearer {api_key}"
         base = _checked(url)
+        if api_key is not None and base.userinfo:  # which httpx sends as Authorization
+            headers["X-API-Key"] = api_key
+        elif api_key is not None:
+            headers["Authorization"] = f"Bearer {api_key}"
         self.address = str(base.copy_with(username=None, password=None)).rstrip("/")
         self.model = model
         self.in_flight = in_flight
@@ -104,12 +114,16 @@ class Session:
         self._info: dict[str, Any] | None = None
         self._responded = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._http = httpx.AsyncClient(
-            base_url=base,
-            headers=headers,
-            timeout=httpx.Timeout(timeout_seconds + grace_seconds, connect=connect_seconds),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=in_flight),
-        )
+        try:
+            self._http = httpx.AsyncClient(
+                base_url=base,
+                headers=headers,
+                timeout=httpx.Timeout(timeout_seconds + grace_seconds, connect=connect_seconds),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=in_flight),
+                verify=_needs_certificates(base),
+            )
+        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+            raise CannotSend(f"of {variables()} in the environment: {error}") from error
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info, from the second call on without asking."""
@@ -136,8 +150,7 @@ class Session:
         call = Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
             response = await self.send(call, request.first)
-            # Responses have megabytes: parsed on the event loop they would delay the others.
-            return await asyncio.to_thread(read, response, request, revision)
+            return await _read_aside(read, response, request, revision)
         except (ModelChanged, TooLarge):
             self._info = None  # the model or the limits changed: the next call asks again
             raise
@@ -150,7 +163,7 @@ class Session:
     async def score(self, request: EmbedRequest, _revision: str) -> list[Scores]:
         """Return the scores of the sentences or texts of a request."""
         response = await self.send(Call("POST", "/score", request.body), request.first)
-        return await asyncio.to_thread(scores_of, response, request)
+        return await _read_aside(scores_of, response, request)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -174,6 +187,9 @@ class Session:
             if pause is None:
                 raise self._error(outcome, attempts, first)
             await asyncio.sleep(pause)
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a client cannot be pickled; create one in each process")
 
     def _check_loop(self) -> None:
         """Raise Unreachable on another event loop than the first, whose the connections are."""
@@ -213,11 +229,35 @@ class Session:
         why = str(outcome) or type(outcome).__name__
         if isinstance(outcome, NEVER_CONNECTED):
             why += "; is the server up, and are http or https, host and port its own?"
+            if getproxies():
+                why += f" Hosts are reached by {variables()}, of the environment."
         elif isinstance(outcome, httpx.TimeoutException):
             why = f"no response in time: {why}"
         error = Unreachable(f"{self.address}: {why}{attempts}")
         error.__cause__ = outcome
         return error
+
+
+async def _read_aside(read: Callable[..., _Result], *arguments: Any) -> _Result:
+    """Read a response in a thread: it has megabytes, which would delay the others.
+
+    Python's threads take no work after the end of the main thread; it is read here then.
+    """
+    try:
+        return await asyncio.to_thread(read, *arguments)
+    except RuntimeError:
+        return read(*arguments)
+
+
+def _needs_certificates(base: httpx.URL) -> bool:
+    """Tell whether TLS is spoken, with the server or with a proxy."""
+    return base.scheme == "https" or any(p.startswith("https:") for p in getproxies().values())
+
+
+def variables() -> str:
+    """Return the names of the variables of proxies and certificates that are set."""
+    names = dict.fromkeys((*_VARIABLES, *map(str.lower, _VARIABLES)))
+    return ", ".join(name for name in names if os.environ.get(name))
 
 
 def _checked(url: str) -> httpx.URL:

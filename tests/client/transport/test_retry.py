@@ -47,12 +47,14 @@ def test_a_retry_after_beyond_the_patience_is_not_waited_for() -> None:
     "outcome",
     [
         response(503),
+        response(503, Retry_After="0"),
+        response(503, Retry_After="Sat, 01 Aug 2015 00:00:00 GMT"),
         response(503, Retry_After="soon"),
         httpx.ReadError(""),
         httpx.RemoteProtocolError(""),
         httpx.ConnectError(""),
     ],
-    ids=["503", "nonsense", "lost", "broken off", "refused"],
+    ids=["503", "zero", "past", "nonsense", "lost", "broken off", "refused"],
 )
 def test_the_back_off_doubles_up_to_five_seconds(outcome: Any) -> None:
     found = pauses(outcome, 60)

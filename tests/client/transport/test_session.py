@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -278,3 +279,61 @@ def test_invalid_arguments_are_refused(client_class: Any) -> None:
         with pytest.raises(CannotSend) as error:
             client_class("http://127.0.0.1:9", api_key=key)
         assert "unter" not in str(error.value)
+
+
+def test_a_key_is_sent_beside_user_and_password(
+    client_class: Any, scripted: ScriptedServer
+) -> None:
+    with client_class(scripted.url.replace("//", "//user:pw@"), api_key="k1") as client:
+        client.embed([["1"]])
+
+    (_, headers) = scripted.requests[-1]
+    assert headers["X-API-Key"] == "k1"
+    assert headers["Authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "scheme"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9", "http"),
+        ("all_proxy", "socks://127.0.0.1:9", "http"),
+        ("NO_PROXY", "localhost,[::1]", "http"),
+        ("SSL_CERT_FILE", "/nonexistent", "https"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named(
+    client_class: Any, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, scheme: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(CannotSend, match=variable):
+        client_class(f"{scheme}://127.0.0.1:1")
+
+
+def test_certificates_are_read_for_tls_alone(
+    client_class: Any, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
+    with client_class(scripted.url) as client:
+        client.embed([["1"]])
+
+
+def test_a_proxy_that_is_down_is_named(
+    client_class: Any, monkeypatch: pytest.MonkeyPatch, nobody: str, scripted: ScriptedServer
+) -> None:
+    monkeypatch.setenv("http_proxy", nobody)
+    with (
+        client_class(scripted.url, patience_seconds=0.1) as client,
+        pytest.raises(Unreachable, match="http_proxy"),
+    ):
+        client.info()
+
+
+@pytest.mark.parametrize("media_type", [f"{MEDIA_TYPE}; charset=utf-8", MEDIA_TYPE.upper()])
+def test_a_media_type_has_no_case_and_may_have_parameters(
+    client_class: Any, scripted: ScriptedServer, media_type: str
+) -> None:
+    scripted.script = [partial(correct, media_type=media_type)]
+    with client_class(scripted.url) as client:
+        (vectors,) = client.embed([["7"]])
+
+    assert vectors[0, 0, 0] == 7
