@@ -135,7 +135,7 @@ def load(path: Path, name: str) -> TaskBody:
     except MalformedBody as error:
         raise ValueError(error.detail.replace("The body", "it", 1)) from None
     # A file that was copied or renamed by hand holds a task of another name.
-    found = shown(body.name) if "name" in body.model_fields_set else "nothing"
+    found = "nothing" if body.name is None else shown(body.name)
     if found != shown(name):
         raise ValueError(f"/name: must be {shown(name)} as in the file's name; found {found}")
     return body

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from elmo_model.network.task import TASK_NAME
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
-from elmo_serve.schema import ALLOWED, ModelName, optional
+from elmo_serve.schema import FAULT, ModelName, optional
 
 MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 
@@ -28,7 +28,7 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:
-        raise PydanticCustomError(ALLOWED, "must have finite numbers alone") from None
+        raise PydanticCustomError(FAULT, "must have finite numbers alone") from None
     return value
 
 
@@ -59,15 +59,17 @@ class Mix(_Body):
 class TaskBody(Mix):
     """A task to register; its name is the one in the path."""
 
-    name: TaskName = optional(None, "May be left out; if given, the same as in the path.")
-    model: ModelName = optional(None, "The model that the task is for. Default: the first one.")
-    revision: str = optional(
+    name: TaskName | None = optional(None, "May be left out; if given, the same as in the path.")
+    model: ModelName | None = optional(
+        None, "The model that the task is for. Default: the first one."
+    )
+    revision: str | None = optional(
         None, "The revision of its weights; another one is refused.", max_length=64
     )
     description: str = optional(
         "", "For people. Default: empty.", max_length=MAX_DESCRIPTION_CHARACTERS
     )
-    fit: Fit = optional(
+    fit: Fit | None = optional(
         None, "What the weights were learned from, as `elmo fit` says it; kept in the task's file."
     )
 
