@@ -298,7 +298,6 @@ def test_no_file_is_named_like_a_module_that_it_hides() -> None:
 
 
 NOT_FOR_USERS = {
-    "elmo_serve.bulk_queue.WorkFailedError",
     "elmo_serve.errors.ServiceError",  # has a status; `elmo_serve.cli` catches it as well
     "elmo_serve.tasks.file.ForeignTaskError",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,13 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.inference.centre import Centre
 from elmo_model.uses.files import open_index
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.indexing import write_index
-from elmo_serve.bulk_queue import BulkQueue
-from tests.support.engines import Bench
-from tests.support.gated_worker import INFO
 from tests.support.servers import Running
 
 LAYERS, WIDTH = 3, 8
@@ -32,13 +27,6 @@ def until_embedded(server: Running) -> None:
     body = {"tokens": ["a"], "token": 0}
     with httpx.Client(base_url=server.url, timeout=300) as client:
         server.until(lambda: client.post("/neighbours", json=body).status_code == 200, seconds=600)
-
-
-def bulk_queue_of(b: Bench, piece_tokens: int = 1_000) -> BulkQueue:
-    """Return a queue for bulk work of a model that is loaded and has a centre of zeros."""
-    layers = np.zeros((INFO.layers, INFO.dimension), np.float32)
-    info = replace(INFO, centre=Centre("zeros", 0, layers))
-    return BulkQueue(b.engine, b.engine.default, info, "neighbours", piece_tokens, 60.0)
 
 
 class MadeUp:

@@ -78,9 +78,3 @@ def built_in_sentences() -> tuple[tuple[str, ...], ...]:
     """Return the sentences of the built-in text, which is tokenised as the Penn Treebank is."""
     lines = _BUILT_IN_FILE.read_text(encoding="utf-8").split("\n")[:-1]
     return tuple(tuple(line.split("\t")[1].split(" ")) for line in lines)
-
-
-@cache
-def built_in_digest() -> str:
-    """Return the short SHA-256 of the built-in text, by which a stored index of it is found."""
-    return hashlib.sha256(_BUILT_IN_FILE.read_bytes()).hexdigest()[:12]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from elmo_serve.bulk_queue import bulk_queue
 from elmo_serve.http import telemetry
 from elmo_serve.http.calls.body import Deadlines
 from elmo_serve.http.calls.parse import PARSING, RequestLimits
@@ -177,11 +176,7 @@ def _server(
         ServedModel(
             spec.name,
             engine,
-            ModelUses(
-                partial(bulk_queue, engine, spec.name, settings, "neighbours"),
-                settings.cache,
-                indexes,
-            ),
+            ModelUses(engine, spec.name, settings, indexes),
             is_first=spec is first,
         )
         for spec in (first, *others)

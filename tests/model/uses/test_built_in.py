@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from elmo_model.uses import text
-from elmo_model.uses.text import built_in_digest, built_in_sentences
+from elmo_model.uses.text import built_in_sentences
 
 FILE = Path(text.__file__).with_name("uses.tsv")
 CARD = FILE.with_name("uses.md")
@@ -23,7 +23,7 @@ SLURS = re.compile(
 )
 SOURCES = {
     *("enwiki", "simplewiki", "gutenberg", "changelog", "openstax", "arxiv", "speech", "sgd"),
-    *("digitalgov", "18f", "currentevents"),
+    *("digitalgov", "currentevents"),
 }
 
 
@@ -35,11 +35,11 @@ def test_every_sentence_names_its_source() -> None:
     assert len(lines) == len(built_in_sentences())
 
 
-def test_the_text_has_50_000_tokens_in_different_sentences_as_its_card_says() -> None:
+def test_the_text_has_10_000_tokens_in_different_sentences_as_its_card_says() -> None:
     sentences = built_in_sentences()
     tokens = [token for sentence in sentences for token in sentence]
 
-    assert 45_000 < len(tokens) <= 50_000
+    assert 9_000 < len(tokens) <= 10_000
     assert len(set(sentences)) == len(sentences)
     assert all(token and not token.isspace() for token in tokens)
     counts = f"{len(sentences):,} sentences with {len(tokens):,} tokens"
@@ -48,8 +48,7 @@ def test_the_text_has_50_000_tokens_in_different_sentences_as_its_card_says() ->
 
 def test_words_of_several_senses_have_many_uses() -> None:
     for word in ("play", "bank", "lead", "spring"):
-        assert sum(word in sentence for sentence in built_in_sentences()) >= 100
-    assert len(built_in_digest()) == 12
+        assert sum(word in sentence for sentence in built_in_sentences()) >= 48
 
 
 def test_no_sentence_has_a_word_of_violence_or_a_slur() -> None:

@@ -43,7 +43,7 @@ async def neighbours(request: Request) -> Response:
         wanted = body.request
         model = call.server.models.get(wanted.model)
         weights = _weights(wanted, model)
-        index = await model.uses.get()
+        index = model.uses.get()
         texts = await call.tokenize(model, body, wanted.tokenizer)
         check_each_has_tokens(body, texts)
         check_token(wanted.token, texts.lengths[0], "/token")
