@@ -23,9 +23,7 @@ _SECONDS = (
     *(1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
     *(30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0),  # a request may be given a day
 )
-_SENTENCES = tuple(2.0**power for power in range(11))  # 1 to 1,024
 _TOKENS = tuple(4.0**power for power in range(2, 9))  # 16 to 65,536
-_RATIOS = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
 
 _PROCESSES = ("worker", "parse", "write", "text")
 _FAILURES = (
@@ -72,7 +70,6 @@ class Metrics:
             ["route"],
             buckets=_SECONDS,
         )
-        self.sentences = self._counter("elmo_sentences_total", "Sentences answered.", ["model"])
         self.tokens = self._counter("elmo_tokens_total", "Tokens answered.", ["model"])
 
     def _declare_batches(self) -> None:
@@ -82,20 +79,11 @@ class Metrics:
             ["model"],
             buckets=_SECONDS,
         )
-        self.batch_sentences = self._histogram(
-            "elmo_batch_sentences", "Sentences in a batch.", ["model"], buckets=_SENTENCES
-        )
         self.batch_tokens = self._histogram(
             "elmo_batch_tokens",
             "Tokens in a batch, boundaries included.",
             ["model"],
             buckets=_TOKENS,
-        )
-        self.batch_padding = self._histogram(
-            "elmo_batch_padding_ratio",
-            "Share of a batch's padded size that is padding.",
-            ["model"],
-            buckets=_RATIOS,
         )
         self.batch_duration = self._histogram(
             "elmo_batch_duration_seconds",
@@ -161,12 +149,9 @@ class ModelMetrics:
     """The metrics of one model: looking up a label takes a lock, so it is done once."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:
-        self.sentences = metrics.sentences.labels(model)
         self.tokens = metrics.tokens.labels(model)
         self.queue_wait = metrics.queue_wait.labels(model)
-        self.batch_sentences = metrics.batch_sentences.labels(model)
         self.batch_tokens = metrics.batch_tokens.labels(model)
-        self.batch_padding = metrics.batch_padding.labels(model)
         self.token_cache_hits = metrics.token_cache_hits.labels(model)
         self.token_cache_misses = metrics.token_cache_misses.labels(model)
         self.cancelled_queued = metrics.cancelled_sentences.labels(model, "queued")

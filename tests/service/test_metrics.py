@@ -34,8 +34,6 @@ def test_bounds_of_histograms_are_written_as_before() -> None:
     metrics.of("pt")
     text = "\n".join(lines(metrics))
 
-    for bound in ("1.0", "1024.0"):
-        assert f'elmo_batch_sentences_bucket{{le="{bound}",model="pt"}}' in text
     for bound in ("16.0", "65536.0"):
         assert f'elmo_batch_tokens_bucket{{le="{bound}",model="pt"}}' in text
     for bound in ("0.001", "0.0025", "60.0", "1800.0"):

@@ -165,9 +165,7 @@ class Dispatcher:
         for job in jobs:
             if job.request.start(now):
                 self.metrics.queue_wait.observe(now - job.request.arrived_at)
-        self.metrics.batch_sentences.observe(len(jobs))
         self.metrics.batch_tokens.observe(batch.tokens)
-        self.metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
         self._running[batch.id] = running
         self.pool.submit(batch, slot)
         return True

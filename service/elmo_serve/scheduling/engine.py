@@ -156,7 +156,6 @@ class Engine:
             admitted.tokens.release()
         if request.error is not None:
             raise request.error
-        dispatcher.metrics.sentences.inc(len(sentences))
         dispatcher.metrics.tokens.inc(sum(lengths))
         return _embedded(request)
 

@@ -23,14 +23,11 @@ from tests.support.servers import Running
 CONTRACT = (
     "http_requests_total{method,route,status}",
     "http_request_duration_seconds{route}",
-    "sentences_total{model}",
     "tokens_total{model}",
     "queue_sentences{model}",
     "queue_tokens{model}",
     "queue_wait_seconds{model}",
-    "batch_sentences{model}",
     "batch_tokens{model}",
-    "batch_padding_ratio{model}",
     "batch_duration_seconds{model,device}",
     "token_cache_hits_total{model}",
     "token_cache_misses_total{model}",
@@ -131,17 +128,15 @@ def test_a_request_counts_once_under_its_route(client: httpx.Client, server: Run
     assert counted() == (requests + 2, times + 2)
 
 
-def test_sentences_tokens_and_words_are_counted(client: httpx.Client, server: Running) -> None:
-    names = ("elmo_sentences_total", "elmo_tokens_total", "elmo_batch_sentences_count")
+def test_tokens_batches_and_words_are_counted(client: httpx.Client, server: Running) -> None:
+    names = ("elmo_tokens_total", "elmo_batch_tokens_count")
     before = [server.metric(name) for name in names]
     words = [uuid4().hex, "again"]
 
     client.post("/embed", json={"sentences": [words, [], words]}).raise_for_status()
 
-    sentences, tokens, batches = (
-        server.metric(name) - was for name, was in zip(names, before, strict=True)
-    )
-    assert (sentences, tokens) == (3, 4)
+    tokens, batches = (server.metric(name) - was for name, was in zip(names, before, strict=True))
+    assert tokens == 4
     assert batches >= 1
     hits = server.metric("elmo_token_cache_hits_total")
     client.post("/embed", json={"sentences": [words]}).raise_for_status()
@@ -177,8 +172,12 @@ async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> No
         scope = dict(http_scope("/embed", content_type="application/json"))
         scope |= {"query_string": b"", "raw_path": b"/embed", "app": serving.app}
         asked = asyncio.ensure_future(serving.app(scope, receive, send))
-        given, queued = "batch_sentences_sum", "queue_sentences"
-        await until(lambda: sum(value(serving, n, **model) for n in (given, queued)) == 4_000)
+        queued = "queue_sentences"
+
+        def given() -> int:
+            return sum(len(batch.sentences) for batch in serving.worker.batches)
+
+        await until(lambda: given() + value(serving, queued, **model) == 4_000)
         left.set()
         await asked
         await until(lambda: value(serving, queued, **model) == 0)
@@ -188,6 +187,6 @@ async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> No
         assert cancelled > 3_000
         answered = await serving.client.post("/embed", json={"sentences": [["next"]]})
         assert answered.status_code == 200
-        assert value(serving, given, **model) == 4_000 - cancelled + 1
+        assert given() == 4_000 - cancelled + 1
         labels = {"method": "POST", "route": "/embed", "status": "499"}
         assert value(serving, "http_requests_total", **labels) == 1
