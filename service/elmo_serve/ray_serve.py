@@ -73,6 +73,7 @@ class Embeddings:
         cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 1.0)
         # Ray shows an actor its own GPUs alone, by this variable.
         hardware = replace(Hardware.here(os.environ.get(VISIBLE)), cores=max(1, int(cpus)))
+        hardware.check(settings.devices, f"ELMO_DEVICES={settings.devices}")
         here = await asyncio.to_thread(lambda: with_resolved_models(with_cache(settings)))
         self._server = assemble(here, hardware=hardware, environment=os.environ)
 

@@ -67,8 +67,7 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
             open_folder(folder, called[name])
     open_indexes(settings.index, called["index"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
-    if settings.devices != "auto":
-        hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
+    hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
     resolved = with_resolved_models(with_cache(settings), called["models"])
     return with_absolute_paths(resolved), hardware
 

@@ -36,9 +36,6 @@ _JSON: Final = "application/json"
 OPENAI: Final = "/v1/"
 """Path below which errors have OpenAI's bodies."""
 
-_WITHOUT_VERSION: Final = ("/embeddings", "/models")
-"""What OpenAI's clients ask for with a base address that lacks /v1: they show no other body."""
-
 _OPENAI_CODES: Final[dict[type[ServiceError], str]] = {
     Unauthorized: "invalid_api_key",
     UnknownModel: "model_not_found",
@@ -86,7 +83,7 @@ def translated(error: Exception, request: Request) -> ServiceError:
 def response(error: ServiceError, scope: Scope) -> Response:
     """Return the response for an error of a request."""
     path, state = scope["path"], scope["state"]
-    if path.startswith(OPENAI) or path in _WITHOUT_VERSION:
+    if path.startswith(OPENAI):
         body, status, media_type = openai_body(error), openai_status(type(error)), _JSON
     else:
         body = problem(error, state["request_id"])
@@ -154,9 +151,7 @@ def raw_response(error: ServiceError, request_id: str) -> bytes:
 def _of_framework(request: Request, error: HTTPException) -> ServiceError:
     path = shown(request.url.path)
     if error.status_code == 404:
-        meant = f"/v1{request.url.path}"
-        hint = f"it is {meant}" if meant in request.app.openapi()["paths"] else "/docs lists them"
-        return UnknownRoute(f"No route {path}; {hint}.")
+        return UnknownRoute(f"No route {path}; /docs lists them.")
     if error.status_code == 405:
         allowed = ", ".join(_methods(request))
         return MethodNotAllowed(

@@ -6,7 +6,7 @@ import ctypes
 import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from elmo_model.files.runtime import usable_cores
 from elmo_serve.settings import SettingsError
@@ -14,7 +14,8 @@ from elmo_serve.settings import SettingsError
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 """The variable by which the driver hides, orders and names devices."""
 
-_SLICE: Final = "mig-"
+_MIG: Final = "mig-"
+"""The beginning of the name of a MIG slice, in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,6 @@ class Hardware:
     `cuda_devices` is the number that the driver shows to one process. `visible` is the value of
     `CUDA_VISIBLE_DEVICES`, None where it is not set. `cores` are by default those that this process
     may use.
-
-    The driver shows at most one MIG slice to a process, also where the variable lists several. Each
-    slice of the list is a device all the same: its worker is a process that sees this slice alone.
     """
 
     cuda_devices: int
@@ -36,10 +34,7 @@ class Hardware:
 
     @classmethod
     def here(cls, visible: str | None = None) -> Self:
-        """Return the hardware of this machine, as this process sees it.
-
-        Without the value of `CUDA_VISIBLE_DEVICES` it has one MIG slice at most.
-        """
+        """Return the hardware of this machine, as this process sees it."""
         is_cpu_build = importlib.metadata.version("torch").endswith("+cpu")
         count = 0 if is_cpu_build else _cuda_devices()
         return cls(count, visible, is_cpu_build)
@@ -48,31 +43,29 @@ class Hardware:
         """Return every CUDA device, or the CPU where there is none."""
         return self._cuda() or ("cpu",)
 
-    def check(self, names: Sequence[str], given: str) -> None:
+    def check(self, names: Sequence[str] | Literal["auto"], given: str) -> None:
         """Check that devices exist; `given` is the setting that lists them, as the user wrote it.
 
         Raises:
-            SettingsError: one of them is not here.
+            SettingsError: one of them is not here, or there are several MIG slices, of which the
+                driver shows only the first to a process.
         """
+        parts = (self.visible or "").split(",")
+        slices = sum(part.strip().lower().startswith(_MIG) for part in parts)
+        used = self.available() if names == "auto" else names
+        if slices > 1 and set(used) != {"cpu"}:
+            raise SettingsError(
+                f"{VISIBLE} lists {slices} MIG slices, expected one: run one server a slice"
+            )
         here = ("cpu", *self._cuda())
-        for name in names:
+        for name in used:
             if name not in here:
                 raise SettingsError(
                     f"{given} is not allowed: {name}: {self._cause()}; there is {', '.join(here)}"
                 )
 
-    def slice_of(self, name: str) -> str:
-        """Return the MIG slice that is a device; empty for any other device."""
-        return dict(zip(self._cuda(), self._slices(), strict=False)).get(name, "")
-
     def _cuda(self) -> tuple[str, ...]:
-        count = max(self.cuda_devices, len(self._slices())) if self.cuda_devices else 0
-        return tuple(f"cuda:{index}" for index in range(count))
-
-    def _slices(self) -> tuple[str, ...]:
-        """Return the MIG slices of the variable if it lists nothing else."""
-        names = tuple(part.strip() for part in (self.visible or "").split(","))
-        return names if all(name.lower().startswith(_SLICE) for name in names) else ()
+        return tuple(f"cuda:{index}" for index in range(self.cuda_devices))
 
     def _cause(self) -> str:
         if self.is_cpu_build:

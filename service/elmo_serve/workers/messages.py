@@ -136,10 +136,9 @@ Message = Ready | LoadFailed | Done | Failed
 class RunnerSettings:
     """The settings that a worker needs to load the model: values, to be sent to a process.
 
-    `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
-    `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `softmax`
-    is the path of a softmax that does not lie with the model; empty for none. `known` is the report
-    of an earlier worker on the device; None for the first one.
+    `device` is the name of the device. `softmax` is the path of a softmax that does not lie with
+    the model; empty for none. `known` is the report of an earlier worker on the device; None for
+    the first one.
     """
 
     model: str
@@ -149,10 +148,4 @@ class RunnerSettings:
     warm_up_tokens: int
     softmax: str = ""
     softmax_words: int | None = None
-    cuda_slice: str = ""
     known: Ready | None = None
-
-    @property
-    def torch_device(self) -> str:
-        """The name that torch has for the device in the worker's process."""
-        return "cuda:0" if self.cuda_slice else self.device

@@ -80,7 +80,7 @@ def _configure_torch(settings: RunnerSettings) -> None:
     By default cuDNN rounds the factors of float32 convolutions to TF32, which has 10 bits.
     """
     torch.set_num_threads(settings.threads)
-    if torch.device(settings.torch_device).type == "cuda":
+    if torch.device(settings.device).type == "cuda":
         torch.backends.cudnn.allow_tf32 = False
         torch.set_float32_matmul_precision("highest")
 
@@ -90,7 +90,7 @@ def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
     if owns_process:
         keep_freed_memory()  # now: the network that was loaded has been freed
     self_test(encoder, expected, settings)
-    device = torch.device(settings.torch_device)
+    device = torch.device(settings.device)
     known = _known(encoder, settings)
     if known is not None and device.type == "cpu":
         warmed_up = known.warm_up
@@ -131,7 +131,7 @@ def _encoder(
     if settings.known is not None:
         row_buckets.TRIALS.update(settings.known.trials)
     encoder = Encoder.of(
-        elmo.to(torch.device(settings.torch_device)),
+        elmo.to(torch.device(settings.device)),
         settings.precision,
         threads=settings.threads,
         owns_process=owns_process,

@@ -6,7 +6,6 @@ The server imports this module, so torch is imported in `work` alone.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +19,7 @@ from elmo_serve.processes.heartbeat import LOADING_SECONDS
 from elmo_serve.processes.slot import Child, SlotSpec
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSpec
-from elmo_serve.workers.devices import VISIBLE, Hardware
+from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Ready, RunnerSettings
 
 MakeWorker = Callable[[RunnerSettings, Arena], Child]
@@ -63,7 +62,6 @@ def worker_specs(
             warm_up_tokens=settings.batch_tokens(name),
             softmax=str((is_first and settings.softmax) or ""),
             softmax_words=settings.softmax_words,
-            cuda_slice=hardware.slice_of(name),
         )
         spec = SlotSpec(
             name="worker",
@@ -84,8 +82,6 @@ def _made(make: MakeWorker, runner: RunnerSettings, arena: Arena, last: Ready | 
 
 def work(parent: Parent, settings: RunnerSettings) -> None:
     """Load the model, then run batches until the server closes the channel."""
-    if settings.cuda_slice:  # before torch is imported, which reads it once
-        os.environ[VISIBLE] = settings.cuda_slice
     # torch, in the worker's process only.
     from elmo_serve.workers import model_loading, model_worker  # noqa: PLC0415
 

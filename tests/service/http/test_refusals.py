@@ -221,8 +221,6 @@ BODIES: dict[str, list[Row]] = {
         for path in ("/no", "/embed/", "/v1", "/tasks/a/b", "/%00", "/info%0a", f"/{LONG}")
     },
     "GET /v1/none": [(b"", 404, None, "/docs")],
-    "GET /embeddings": [(b"", 404, None, "/v1/embeddings")],
-    "GET /models": [(b"", 404, None, "/v1/models")],
     "GET /v1/models/other": [(b"", 404, None, "'small'")],
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from elmo_serve.settings import SettingsError
@@ -25,7 +27,7 @@ def test_every_gpu_that_the_driver_shows_is_used() -> None:
         hardware = Hardware(2, visible)
 
         assert hardware.available() == ("cuda:0", "cuda:1")
-        assert [hardware.slice_of(name) for name in hardware.available()] == ["", ""]
+        hardware.check(("cuda:1",), "ELMO_DEVICES='cuda:1'")
 
 
 @pytest.mark.parametrize("visible", [None, "", "-1", "7", "MIG-gone"])
@@ -33,22 +35,22 @@ def test_without_a_visible_gpu_auto_is_the_cpu(visible: str | None) -> None:
     assert Hardware(0, visible).available() == ("cpu",)
 
 
-def test_each_mig_slice_of_the_list_is_a_device_of_its_own() -> None:
-    slices = ["MIG-1c2d", "MIG-GPU-8a1c/1/0", "mig-3e4f"]
+def test_a_mig_slice_is_a_device() -> None:
+    for visible in ("MIG-1c2d", "GPU-2f5e,MIG-1c2d"):
+        hardware = Hardware(1, visible)
 
-    # The driver shows the first one alone to a process.
-    hardware = Hardware(1, ", ".join(slices))
-
-    assert hardware.available() == ("cuda:0", "cuda:1", "cuda:2")
-    assert [hardware.slice_of(name) for name in hardware.available()] == slices
-    assert hardware.slice_of("cpu") == ""
+        hardware.check("auto", "ELMO_DEVICES='auto'")
+        assert hardware.available() == ("cuda:0",)
 
 
-def test_a_list_of_gpus_and_slices_has_the_devices_that_the_driver_shows() -> None:
-    hardware = Hardware(1, "GPU-2f5e,MIG-1c2d")
+@pytest.mark.parametrize("names", ["auto", ("cuda:0",), ("cpu", "cuda:0")])
+def test_of_several_mig_slices_each_needs_a_server(names: Any) -> None:
+    """The driver shows the first one alone, so the others would be idle without a word."""
+    hardware = Hardware(1, "MIG-1c2d, MIG-GPU-8a1c/1/0,mig-3e4f")
 
-    assert hardware.available() == ("cuda:0",)
-    assert hardware.slice_of("cuda:0") == ""
+    with pytest.raises(SettingsError, match="3 MIG slices"):
+        hardware.check(names, "ELMO_DEVICES='...'")
+    hardware.check(("cpu",), "ELMO_DEVICES='cpu'")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -71,17 +69,10 @@ def test_the_workers_of_all_models_share_the_cores(
     assert [each.threads for each in made] == threads
 
 
-def test_every_gpu_has_workers_and_each_of_a_mig_slice_sees_this_slice_alone() -> None:
+def test_every_gpu_has_workers() -> None:
     gpus = made_with(Hardware(3, cores=8), workers_per_device=2)
     names = [f"cuda:{index}" for index in range(3) for _ in "12"]
-    assert [(each.device, each.torch_device, each.threads) for each in gpus] == [
-        (name, name, 1) for name in names
-    ]
-    slices = made_with(Hardware(1, "MIG-a,MIG-b"))
-    assert [(each.device, each.cuda_slice, each.torch_device) for each in slices] == [
-        ("cuda:0", "MIG-a", "cuda:0"),
-        ("cuda:1", "MIG-b", "cuda:0"),
-    ]
+    assert [(each.device, each.threads) for each in gpus] == [(name, 1) for name in names]
 
 
 def test_a_model_has_its_own_precision() -> None:
@@ -165,33 +156,3 @@ async def test_batches_are_computed_in_order_in_another_process(
             assert isinstance(done, Done) and done.batch == batch.id
             found = view(array, 0, (3, 2, ready.info.dimension), "float32")
             np.testing.assert_allclose(found, np.stack(expected), rtol=0, atol=1e-5)
-
-
-def test_a_process_on_a_mig_slice_sees_this_slice_alone_and_ends_without_its_model() -> None:
-    program = """
-import os
-from elmo_serve.workers.messages import RunnerSettings
-from elmo_serve.workers.specs import work
-
-class Heart:
-    def beat(self, seconds):
-        pass
-
-class Parent:
-    heart = Heart()
-
-    def send(self, message):
-        print(type(message).__name__, message.reason)
-
-values = ("nowhere", "cuda:1", "float32", 1, 64)
-work(Parent(), RunnerSettings(*values, cuda_slice="MIG-none"))
-print(os.environ["CUDA_VISIBLE_DEVICES"])
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-
-    assert ran.returncode == 0, ran.stderr
-    message, visible = ran.stdout.splitlines()[-2:]
-    assert message.startswith("LoadFailed") and "nowhere" in message
-    assert visible == "MIG-none"

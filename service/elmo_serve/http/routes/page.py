@@ -9,6 +9,7 @@ import importlib.resources
 from pathlib import Path
 from typing import Final
 
+import orjson
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.middleware.gzip import GZipMiddleware
@@ -19,7 +20,6 @@ from starlette.types import ASGIApp, Scope
 from elmo_serve.http import headers
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes.common import PlainRoute
-from elmo_serve.http.schemas.server import RootResponse
 
 router = APIRouter(route_class=PlainRoute, tags=["Server"])
 
@@ -62,7 +62,7 @@ _DOCS_FILES: Final = StaticFiles(directory=_DOCS, check_dir=False)
     "/",
     operation_id="getRoot",
     summary="Show the page, or list the addresses",
-    response_model=RootResponse,
+    response_model=dict[str, str],
     responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},
 )
 async def root(request: Request) -> ASGIApp:
@@ -77,16 +77,16 @@ async def root(request: Request) -> ASGIApp:
         response = await _file(INDEX, request.scope)
         response.headers["Vary"] = "Accept"
         return GZipMiddleware(response)
-    body = RootResponse(
-        name="elmo-serve",
-        version=VERSION,
-        docs="docs",
-        openapi="openapi.json",
-        info="info",
-        health="health/ready",
-        metrics="metrics",
-    )
-    return Response(body.model_dump_json(), media_type=_JSON, headers={"Vary": "Accept"})
+    body = {
+        "name": "elmo-serve",
+        "version": VERSION,
+        "docs": "docs",
+        "openapi": "openapi.json",
+        "info": "info",
+        "health": "health/ready",
+        "metrics": "metrics",
+    }
+    return Response(orjson.dumps(body), media_type=_JSON, headers={"Vary": "Accept"})
 
 
 @router.get("/page/{name}", response_model=None, include_in_schema=False)

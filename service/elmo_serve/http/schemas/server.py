@@ -79,15 +79,3 @@ class Health(BaseModel):
         default=[],
         description="The models that cannot answer, where another one can; else left out.",
     )
-
-
-class RootResponse(BaseModel):
-    """Addresses to begin with, relative to this one."""
-
-    name: str
-    version: str
-    docs: str = Field(description="The page that shows this document.")
-    openapi: str
-    info: str
-    health: str
-    metrics: str
