@@ -176,6 +176,8 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture
 def tasks(server: Running) -> Path:
     """The folder of the shared server's tasks, emptied."""
-    for task in httpx.get(server.url + "/tasks").json()["tasks"]:
-        httpx.delete(f"{server.url}/tasks/{task['name']}").raise_for_status()
-    return server.log_file.parent / "tasks"
+    folder = server.log_file.parent / "tasks"
+    for file in folder.iterdir():
+        file.unlink()
+    server.until(lambda: not httpx.get(server.url + "/tasks").json()["tasks"])
+    return folder

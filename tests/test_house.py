@@ -299,7 +299,6 @@ def test_no_file_is_named_like_a_module_that_it_hides() -> None:
 
 NOT_FOR_USERS = {
     "elmo_serve.errors.ServiceError",  # has a status; `elmo_serve.cli` catches it as well
-    "elmo_serve.tasks.file.ForeignTaskError",
 }
 """Errors that another part of the program catches, outside the packages of the server."""
 

@@ -14,7 +14,6 @@ import contextlib
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,16 +31,14 @@ from benchmarks.faults.injections import Environment, inject
 from benchmarks.faults.laws import Size, broken, measure, settled, until_quiet
 from benchmarks.faults.replicas import Replica, compiled, throttle_file
 from benchmarks.faults.schedule import Event, draw
-from benchmarks.faults.tasks import TaskHistory
+from benchmarks.faults.tasks import TaskFiles
 from tests.support.answers import TASK, TASK_NAME, Answers, sentences
 from tests.support.checkpoints import poisoned_by
 from tests.support.replicas import proxied
-from tests.support.servers import SMALL
+from tests.support.servers import SMALL, write_task
 
 _REPLICAS = 3
 _WARM_SECONDS = 12.0  # of load before the first fault, until memory has its usual size
-_MOUNTED = "FAULTS_MOUNTED"  # variable that says that the process has mounts of its own
-_TASKS_SIZE = "16m"
 _PRELOADED = ("clock jumps", "disk fails", "disk is slow")
 
 
@@ -60,9 +57,6 @@ def main() -> int:
         for event in events:
             print(event)
         return 0
-    if _MOUNTED not in os.environ and _can_mount():
-        given = [f"{_MOUNTED}=1", sys.executable, "-m", "benchmarks.faults", *sys.argv[1:]]
-        os.execvp("unshare", ["unshare", "--mount", "--map-root-user", "env", *given])
     torch.set_num_threads(1)
     print(f"seed {options.seed}, {options.minutes:g} minutes; {machine.describe()}\n", flush=True)
     with tempfile.TemporaryDirectory() as name, _environment(options.checkpoint, Path(name)) as on:
@@ -83,25 +77,13 @@ def main() -> int:
     return 1 if laws else 0
 
 
-def _can_mount() -> bool:
-    command = ["unshare", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/mnt"]
-    try:
-        return subprocess.run(command, check=False, capture_output=True).returncode == 0
-    except OSError:
-        return False
-
-
 @contextlib.contextmanager
 def _environment(checkpoint: Path, folder: Path) -> Iterator[Environment]:
     """Start the replicas, and find out which faults this machine cannot have."""
     skipped: dict[str, str] = {}
-    # Not in `folder`: a folder with a file system on it cannot be deleted.
-    tasks = Path("/mnt") if _MOUNTED in os.environ else folder / "tasks"
-    if _MOUNTED in os.environ:
-        command = ["mount", "-t", "tmpfs", "-o", f"size={_TASKS_SIZE}", "none", str(tasks)]
-        subprocess.run(command, check=True)
-    else:
-        skipped["disk is full"] = "this user may not mount a file system (unshare)"
+    tasks = folder / "tasks"
+    tasks.mkdir()
+    write_task(tasks, TASK_NAME, **TASK)
     library, reason = compiled(folder)
     if library is None:
         skipped |= dict.fromkeys(_PRELOADED, reason)
@@ -137,26 +119,27 @@ async def _run(
     limits = httpx.Limits(max_keepalive_connections=options.clients, keepalive_expiry=2)
     sources = (random.Random(options.seed * 10_007 + number) for number in range(100))
     async with httpx.AsyncClient(timeout=None, limits=limits, verify=False) as http:
-        (await http.put(f"{urls[0]}/tasks/{TASK_NAME}", json=TASK)).raise_for_status()
-        await asyncio.sleep(2)
         clients = [
             Client(http, front, answers, on, found, next(sources)) for _ in range(options.clients)
         ]
-        history = TaskHistory(http, urls, on, next(sources))
+        files = TaskFiles(http, urls, on)
         work = [asyncio.create_task(client.run(is_over)) for client in clients]
         await asyncio.sleep(_WARM_SECONDS)
         before = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
-        work += [asyncio.create_task(history.run(is_calm)) for _ in range(3)]
+        work += [
+            asyncio.create_task(files.run(f"changed-{number}", next(sources), is_calm))
+            for number in range(3)
+        ]
         caused = await _cause(on, events)
         is_calm.set()
         laws = await until_quiet(on, missing_only=True)
         is_over.set()
         await asyncio.gather(*work)
-        laws += await history.look()
+    laws += files.faults
     laws += await until_quiet(on)
     after = await settled(on, before)
     laws += broken(on, found, before, after)
-    _print(on, found, caused, history, before, after)
+    _print(on, found, caused, files, before, after)
     return laws
 
 
@@ -179,7 +162,7 @@ def _print(
     on: Environment,
     found: Outcomes,
     caused: Counter[str],
-    history: TaskHistory,
+    files: TaskFiles,
     before: list[Size],
     after: list[Size],
 ) -> None:
@@ -191,7 +174,7 @@ def _print(
     rows["sentences compared"] = f"{found.sentences:,}"
     rows["wrong answers"] = found.wrong
     rows["largest difference, in tolerances"] = f"{found.worst:.3f}"
-    rows["operations on tasks, in an order"] = history.operations
+    rows["changes of task files"] = files.changes
     for index, (first, last) in enumerate(zip(before, after, strict=True)):
         rows[f"replica {index}, before and after, MB"] = ", ".join(
             f"{name} {first[name]:.0f} {last[name]:.0f}" for name in first

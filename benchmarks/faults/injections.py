@@ -20,8 +20,7 @@ from tests.support.processes import is_alive
 _JUMPS = (-86_400, -3_600, -30, 30, 3_600, 86_400)  # seconds
 _FOUND_SECONDS = 25.0  # in which a hung worker is killed: after 20 of silence from its next batch
 _QUOTAS = (10_000, 30_000, 60_000)  # microseconds of processor time in each 100,000
-_SLOW_FSYNC_MS = (100, 500, 2_000)
-_SIZES = (1 << 20, 1 << 12, 1)  # pieces that fill a disk
+_SLOW_READ_MS = (100, 500, 2_000)
 _SEIZE, _INTERRUPT, _DETACH, _WALL = 0x4206, 0x4207, 17, 0x40000000  # of ptrace and waitpid
 
 
@@ -37,16 +36,11 @@ class Environment:
     findings: list[str] = field(default_factory=list)
 
     def during(self, start: float, end: float, replica: int | None = None) -> set[str]:
-        """Return the faults that touched some time of the monotonic clock, at one replica or any.
-
-        The task folder is the disk of all.
-        """
+        """Return the faults that touched some time of the monotonic clock; None: at any replica."""
         return {
             event.fault
             for event, begun, over in self.windows
-            if begun <= end
-            and over >= start
-            and (replica in (None, event.replica) or event.fault == "disk is full")
+            if begun <= end and over >= start and replica in (None, event.replica)
         }
 
 
@@ -164,20 +158,6 @@ def _disturb(place: int, values: tuple[int, ...]) -> Injection:
     return change
 
 
-async def _fill_disk(on: Environment, replica: Replica, event: Event) -> None:
-    """Leave no byte in the file system of the tasks."""
-    path = on.tasks / f".filler-{event.pick}"
-    try:
-        with path.open("wb", buffering=0) as file:
-            for size in _SIZES:
-                with contextlib.suppress(OSError):
-                    while True:
-                        file.write(bytes(size))
-        await asyncio.sleep(event.seconds)
-    finally:
-        path.unlink(missing_ok=True)
-
-
 async def _stall_link(on: Environment, replica: Replica, event: Event) -> None:
     direction = DIRECTIONS[event.pick % 2]
     replica.link.stall(direction, True)
@@ -230,8 +210,7 @@ INJECTIONS: dict[str, Injection] = {
     "processor throttled": _throttle,
     "clock jumps": _disturb(0, _JUMPS),
     "disk fails": _disturb(1, (1, 2, 3)),
-    "disk is slow": _disturb(2, _SLOW_FSYNC_MS),
-    "disk is full": _fill_disk,
+    "disk is slow": _disturb(2, _SLOW_READ_MS),
     "link stalls": _stall_link,
     "hostile clients": _hostile,
 }

@@ -2,7 +2,7 @@
  * LD_PRELOAD=preload.so.
  *
  * The file $XDG_DATA_HOME/faults has three 64-bit numbers, which the run changes: seconds that the
- * wall clock is off, one call in how many fails with EIO (0: none), and milliseconds that fsync
+ * wall clock is off, one read in how many fails with EIO (0: none), and milliseconds that a read
  * takes longer. Only files below $ELMO_TASKS fail. The monotonic clock is never changed.
  */
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct control { volatile int64_t clock_seconds, failing, fsync_ms; };
+struct control { volatile int64_t clock_seconds, failing, read_ms; };
 static const struct control *control;
 static const char *folder;
 static int (*real_clock)(clockid_t, struct timespec *);
@@ -59,21 +59,10 @@ static int fails(int file) {
     return 1;
 }
 
-static int synced(int file, long call) {
-    if (fails(file)) return -1;
-    if (is_disturbed() && control->fsync_ms && is_below(file)) usleep(1000 * control->fsync_ms);
-    return syscall(call, file);
-}
-
-int fsync(int file) { return synced(file, SYS_fsync); }
-int fdatasync(int file) { return synced(file, SYS_fdatasync); }
-
 ssize_t read(int file, void *bytes, size_t count) {
-    return fails(file) ? -1 : syscall(SYS_read, file, bytes, count);
-}
-
-ssize_t write(int file, const void *bytes, size_t count) {
-    return fails(file) ? -1 : syscall(SYS_write, file, bytes, count);
+    if (fails(file)) return -1;
+    if (is_disturbed() && control->read_ms && is_below(file)) usleep(1000 * control->read_ms);
+    return syscall(SYS_read, file, bytes, count);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *found) {

@@ -19,7 +19,6 @@ WEIGHTS = {
     "clock jumps": 2,
     "disk fails": 2,
     "disk is slow": 2,
-    "disk is full": 2,
     "link stalls": 2,
     "hostile clients": 2,
 }

@@ -11,10 +11,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,40 +204,6 @@ class AsyncClient:
         response = await self._session.send(Call("GET", "/tasks" + query_of(self._session.model)))
         return tuple(task_of(entry) for entry in json_of(response).get("tasks", ()))
 
-    async def put_task(
-        self,
-        name: str,
-        weights: Sequence[float],
-        *,
-        gamma: float = 1.0,
-        layer_norm: bool = False,
-        description: str = "",
-        model: str | None = None,
-        revision: str | None = None,
-        fit: Mapping[str, Any] | None = None,
-    ) -> Task:
-        """Register a task, or replace the one of this name, and return it.
-
-        Args:
-            name: the name of the task.
-            weights: one raw number per layer, before the softmax.
-            gamma: scale of the mix.
-            layer_norm: normalise each layer over its sentence first.
-            description: for people.
-            model: the model that the task is for; None for that of the client.
-            revision: the revision of that model's weights; the server refuses another one.
-            fit: what the weights were learned from, which the server keeps beside them.
-        """
-        task = asdict(Task(name, tuple(weights), gamma, layer_norm, description))
-        members = given({**task, "model": model, "revision": revision, "fit": fit})
-        body = json_bytes(members, "the task")
-        return task_of(json_of(await self._session.send(Call("PUT", self._task(name), body))))
-
-    async def delete_task(self, name: str) -> None:
-        """Delete a task. Raises NotFound if there is none of this name."""
-        # A second DELETE would be 404: it is not repeated if the first may have been processed.
-        await self._session.send(Call("DELETE", self._task(name), repeatable=False))
-
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
@@ -254,9 +218,6 @@ class AsyncClient:
         body = json_bytes(given({**members, "model": self._session.model}), "the request")
         response = await self._session.send(Call("POST", path, body))
         return json_of(response)
-
-    def _task(self, name: str) -> str:
-        return f"/tasks/{quote(name, safe='')}{query_of(self._session.model)}"
 
     async def _stream(
         self,

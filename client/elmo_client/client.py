@@ -219,10 +219,6 @@ class Client:
 
     tasks = blocking(AsyncClient.tasks)
 
-    put_task = blocking(AsyncClient.put_task)
-
-    delete_task = blocking(AsyncClient.delete_task)
-
     def close(self) -> None:
         """Cancel the requests in flight and close the connections.
 

@@ -25,10 +25,10 @@ from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.validation import validated
 from elmo_serve.errors import ServiceError
 from elmo_serve.files.vectors import LengthSorted
+from elmo_serve.mix import Mix
 from elmo_serve.models.in_process import InProcess, open_network
 from elmo_serve.output import Output, mixture, select
-from elmo_serve.tasks.file import load
-from elmo_serve.tasks.schema import Mix, TaskBody
+from elmo_serve.tasks import TaskMembers, load
 from elmo_serve.workers.messages import ModelInfo
 
 _DEFAULT_MODEL: Final = "english"
@@ -158,10 +158,10 @@ def _output(members: Mapping[str, Any], info: ModelInfo) -> Output:
     return replace(output, pooling=members["pooling"], normalize=members["normalize"])
 
 
-def _task_at(path: Path, info: ModelInfo) -> TaskBody:
+def _task_at(path: Path, info: ModelInfo) -> TaskMembers:
     """Read a task file of a model. Raises ValueError for a wrong one or one of another revision."""
     try:
-        body = load(path, path.stem)
+        body = load(path)
     except FileNotFoundError:
         raise ValueError(
             f"task is {shown(str(path))}, expected the path of a task file, or a url beside the "

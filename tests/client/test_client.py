@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,6 @@ from elmo_client import (
     ElmoEmbedder,
     InvalidRequest,
     NotFound,
-    RequestRefused,
     Task,
     TooLarge,
     Unauthorized,
@@ -69,35 +67,16 @@ def test_a_sentence_that_is_too_long_has_its_number_in_the_error(narrow_sdk: Cli
     assert error.value.first == 1
 
 
-def test_a_task_takes_numbers_of_numpy(sdk: Client, tasks: Path) -> None:
-    for kind in (np.float32, np.float64):
-        put = sdk.put_task("sense", np.array([0.5, -1.0, 2.0], kind), gamma=kind(1.5))  # type: ignore[arg-type]
-
-        assert put == Task("sense", (0.5, -1.0, 2.0), 1.5)
-
-
-def test_tasks_are_put_used_listed_and_deleted(sdk: Client, tasks: Path) -> None:
-    info, learned = sdk.info(), {"seeds": 3}
-    origin = {"model": info["model"], "revision": info["revision"]}
-    put = sdk.put_task(
-        "sense", [0.5, -1.0, 2.0], gamma=1.5, description="an example", fit=learned, **origin
-    )
-    assert json.loads((tasks / "sense.json").read_text())["fit"] == learned
-    with pytest.raises(RequestRefused, match="is for revision 'another'"):
-        sdk.put_task("sense", [0, 0, 0], revision="another")
-
-    assert put == Task("sense", (0.5, -1.0, 2.0), 1.5, False, "an example")
-    assert sdk.tasks() == (put,)
+def test_tasks_are_listed_and_used(server: Running, sdk: Client, tasks: Path) -> None:
     mix = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
+    server.serve_task("sense", **mix, description="an example")
+
+    assert sdk.tasks() == (Task("sense", (0.5, -1.0, 2.0), 1.5, False, "an example"),)
     assert_close(sdk.embed(SENTENCES, task="sense"), sdk.embed(SENTENCES, mix=mix))
-    sdk.delete_task("sense")
-    assert sdk.tasks() == ()
     with pytest.raises(NotFound) as error:
-        sdk.embed(SENTENCES, task="sense")
+        sdk.embed(SENTENCES, task="other")
     assert error.value.problem.type == "urn:elmo-serve:error:unknown-task"
     assert error.value.problem.instance
-    with pytest.raises(NotFound):
-        sdk.delete_task("b c")
 
 
 def test_a_refusal_carries_its_document(sdk: Client) -> None:
@@ -156,7 +135,7 @@ def test_a_client_chooses_one_of_the_models(client_class: Any, two_models: Runni
         (array,) = client.embed([["a", "b"]])
         assert array.shape == (4, 2, 12)
         assert client.info()["model"] == "four"
-        client.put_task("chunk", [0, 0, 0, 9])
+        two_models.serve_task("chunk", weights=[0, 0, 0, 9], model="four")
         assert [task.name for task in client.tasks()] == ["chunk"]
         (mixed,) = client.embed([["a", "b"]], task="chunk")
         np.testing.assert_allclose(mixed, array[3], atol=1e-2)
@@ -164,8 +143,6 @@ def test_a_client_chooses_one_of_the_models(client_class: Any, two_models: Runni
     with client_class(two_models.url) as client:
         assert client.embed([["a", "b"]])[0].shape == (3, 2, 32)
         assert client.tasks() == ()
-        with pytest.raises(NotFound):
-            client.delete_task("chunk")
 
 
 def test_an_unknown_model_is_named_with_those_there_are(

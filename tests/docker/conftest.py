@@ -42,8 +42,10 @@ def promtool(engine: None) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
-def stack(engine: None) -> Iterator[Stack]:
+def stack(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     http_port, prometheus_port = free_port(), free_port()
+    tasks = tmp_path_factory.mktemp("tasks")
+    tasks.chmod(0o755)  # user 10001 of the container reads it
     environment = {
         # The settings of whoever runs the tests do not reach the service.
         **{name: "" for name in os.environ if name.startswith("ELMO_")},
@@ -52,6 +54,7 @@ def stack(engine: None) -> Iterator[Stack]:
         "HTTP_ADDRESS": "127.0.0.1",
         "HTTP_PORT": str(http_port),
         "PROMETHEUS_PORT": str(prometheus_port),
+        "TASKS": str(tasks),
     }
     with (
         wheels_for_builds() as wheels,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from tests.docker.engine import ROOT, Stack, run
 from tests.docker.test_compose import eventually
 from tests.support.load import Load
 from tests.support.replicas import CLIENTS, requests_of
-from tests.support.servers import free_port
+from tests.support.servers import free_port, write_task
 
 pytestmark = pytest.mark.docker
 
@@ -112,8 +113,8 @@ def servers(replicas: Stack) -> str:
 
 def test_a_task_is_known_to_all_replicas(replicas: Stack) -> None:
     layers = replicas.service.get("/info").json()["layers"]
-    task = {"weights": [0.5] * layers, "gamma": 2.0}
-    replicas.service.put("/tasks/ner", json=task).raise_for_status()
+    tasks = Path(replicas.environment["TASKS"])
+    write_task(tasks, "ner", weights=[0.5] * layers, gamma=2.0)
 
     program = (
         "import urllib.request as r;print(r.urlopen('http://127.0.0.1:8000/tasks/ner').status)"

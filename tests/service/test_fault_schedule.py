@@ -1,25 +1,25 @@
 """The run of faults is repeated by its seed, and each of its checks sees a breach."""
 
 import asyncio
-import itertools
 import json
 import os
 import struct
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from benchmarks.faults.clients import Outcomes
-from benchmarks.faults.history import UNKNOWN, Operation, fault
 from benchmarks.faults.injections import INJECTIONS, Environment, ends_within
 from benchmarks.faults.laws import Size, broken, log_faults
 from benchmarks.faults.link import DIRECTIONS, Link
 from benchmarks.faults.replicas import compiled
-from benchmarks.faults.schedule import QUIET_SECONDS, WEIGHTS, draw
+from benchmarks.faults.schedule import QUIET_SECONDS, WEIGHTS, Event, draw
+from benchmarks.faults.tasks import TaskFiles
+from tests.support.clock import FakeClock
 
 GUARD_SECONDS = 60.0
 """A read that takes longer fails the test instead of hanging it."""
@@ -31,18 +31,6 @@ SOUND: Size = {
     "largest helper": 40,
     "descriptors": 30,
 }
-
-
-def put(value: float, start: float, end: float, existed: bool | None = None) -> Operation:
-    return Operation("PUT", value, start, end, existed)
-
-
-def get(value: float | None, start: float, end: float, after: int | None = None) -> Operation:
-    return Operation("GET", value, start, end, after=after)
-
-
-def delete(start: float, end: float, existed: bool | None = None) -> Operation:
-    return Operation("DELETE", None, start, end, existed)
 
 
 @pytest.mark.faults
@@ -61,46 +49,32 @@ def test_a_seed_repeats_its_schedule() -> None:
     assert max(event.at for event in events) < 36_000 - QUIET_SECONDS
 
 
-ORDERED = {
-    "one after another": [put(1, 0, 1, False), get(1, 2, 3), delete(4, 5, True), get(None, 6, 7)],
-    "at once, in any order": [put(1, 0, 9), put(2, 0, 9), get(2, 1, 3), get(1, 4, 6)],
-    "a read of the past": [put(1, 0, 1), put(2, 2, 3), get(1, 1.5, 5)],
-    "a lost change takes effect late": [put(1, 0, UNKNOWN), get(None, 2, 3), get(1, 4, 5)],
-    "a lost change has no effect": [put(1, 0, UNKNOWN), get(None, 2, 3), delete(4, 5, False)],
-    "a failed change had an effect": [replace(put(1, 0, 1), is_sure=False), get(1, 2, 3)],
-    "a failed change had none": [replace(put(1, 0, 1), is_sure=False), get(None, 2, 3)],
-}
+@pytest.mark.parametrize(
+    ("seconds", "fault", "is_late"),
+    [(3.9, None, False), (4.1, None, True), (4.1, "disk is slow", False), (41, "disk fails", True)],
+)
+async def test_a_task_file_that_is_served_late_is_seen(
+    tmp_path: Path, seconds: float, fault: str | None, is_late: bool
+) -> None:
+    clock = FakeClock()
+    windows = [] if fault is None else [(Event(0, fault, 0, 1, 0), clock.now(), clock.now())]
+    answers = [None, httpx.Response(404), httpx.Response(200, json={"gamma": 2.0})]
 
-DISORDERED = {
-    "a value that nobody wrote": [put(1, 0, 1), get(3, 2, 3)],
-    "a change is lost": [put(1, 0, 1), get(None, 2, 3)],
-    "a change is undone": [put(1, 0, 1), put(2, 2, 3), get(2, 4, 5), get(1, 6, 7)],
-    "two find that there was nothing": [put(1, 0, 9, False), put(2, 0, 9, False)],
-    "two delete one task": [put(1, 0, 1), delete(2, 9, True), delete(2, 9, True)],
-    "a deleted task comes back": [put(1, 0, 1), delete(2, 3, True), get(1, 4, 5)],
-    "a failed change has an effect late": [
-        replace(put(1, 0, 1), is_sure=False),
-        get(None, 2, 3),
-        get(1, 4, 5),
-    ],
-    "a server forgets its own change": [put(1, 0, 1), put(2, 2, 3), get(1, 0.5, 5, after=1)],
-    "a server goes back": [put(1, 0, 1), put(2, 2, 3), get(2, 1, 5), get(1, 1, 6, after=2)],
-}
+    def answer(_: httpx.Request) -> httpx.Response:
+        """Refuse a connection for some seconds, then serve no task, then the new one."""
+        found = answers.pop(0)
+        if found is None:
+            clock.advance(seconds)
+            raise httpx.ConnectError("refused")
+        return found
 
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        on = Environment([], tmp_path, [], {}, windows=windows)
+        files = TaskFiles(http, ["http://test"], on, clock.now)
+        await files.change("ner", 2.0)
 
-@pytest.mark.parametrize("history", ORDERED.values(), ids=ORDERED)
-def test_a_history_with_an_order_is_right(history: list[Operation]) -> None:
-    for operations in itertools.permutations(history) if not _refers(history) else [history]:
-        assert fault(operations) is None
-
-
-@pytest.mark.parametrize("history", DISORDERED.values(), ids=DISORDERED)
-def test_a_history_without_an_order_is_seen(history: list[Operation]) -> None:
-    assert fault(history) is not None
-
-
-def _refers(history: list[Operation]) -> bool:
-    return any(each.after is not None for each in history)
+    assert (tmp_path / "ner.json").is_file()
+    assert bool(files.faults) is is_late
 
 
 def found() -> Outcomes:
@@ -192,9 +166,8 @@ def test_the_library_moves_the_clock_and_fails_below_the_task_folder(tmp_path: P
         "print(time.time())\n"
         "for name in ('other', 'tasks/ner'):\n"
         "    file = os.open(name, os.O_CREAT | os.O_RDWR)\n"
-        "    for call in (lambda: os.write(file, b'x'), lambda: os.fsync(file)):\n"
-        "        try: print(call())\n"
-        "        except OSError as error: print(error.strerror)\n"
+        "    try: print(os.read(file, 1))\n"
+        "    except OSError as error: print(error.strerror)\n"
     )
     variables = {"XDG_DATA_HOME": tmp_path, "ELMO_TASKS": tmp_path / "tasks"}
     environment = {**os.environ, "LD_PRELOAD": str(library)}
@@ -206,4 +179,4 @@ def test_the_library_moves_the_clock_and_fails_below_the_task_folder(tmp_path: P
 
     now, *outcomes = done.stdout.splitlines()
     assert float(now) - time.time() > 80_000
-    assert outcomes == ["1", "None", "Input/output error", "Input/output error"]
+    assert outcomes == ["b''", "Input/output error"]

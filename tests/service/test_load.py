@@ -59,8 +59,7 @@ async def load(url: str, answers: Answers) -> Phase:
 
 
 def test_every_answer_under_load_equals_the_networks_own(server: Running, answers: Answers) -> None:
-    with server.client() as client:
-        client.put(f"/tasks/{TASK_NAME}", json=TASK).raise_for_status()
+    server.serve_task(TASK_NAME, **TASK)
     found = asyncio.run(load(server.url, answers))
 
     assert found.compared >= COMPARED

@@ -29,7 +29,7 @@ from elmo_serve.commands.embed import embed
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.server import InfoResponse
-from elmo_serve.tasks.schema import TaskResponse
+from elmo_serve.http.schemas.tasks import TaskResponse
 from tests.support.errors import ERRORS
 from tests.support.fork_server import with_elmo
 from tests.support.golden import GOLDEN
@@ -82,8 +82,8 @@ def blocks(document: str, *languages: str) -> list[Block]:
 def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server of the default model, and the table of docs/tasks.md beside its tasks."""
     folder = tmp_path_factory.mktemp("page")
-    (table,) = blocks("tasks.md", "tsv")
-    (folder / "intents.tsv").write_text(table.code, encoding="utf-8")
+    (table,) = blocks("tasks.md", "csv")
+    (folder / "intents.csv").write_text(table.code, encoding="utf-8")
     with running(folder, tasks=folder / "tasks") as server:
         yield server
 
@@ -240,7 +240,8 @@ def test_tasks_takes_a_table_to_a_served_task(english: Running) -> None:
     assert files == {"head.safetensors", "report.json"}
     (again,) = blocks("tasks.md", "console")
     command = ADDRESS.sub(english.url, again.code.removeprefix("$ "))
-    assert "serves task intent" in shell(command, folder)
+    assert "ELMO_TASKS" in shell(command, folder)
+    assert (folder / "learned" / "intent.json").is_file()
     run(http, english, {})
     (program,) = blocks("tasks.md", "python")
     with contextlib.chdir(folder):

@@ -6,7 +6,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 def http_scope(path: str = "/embed", method: str = "POST", **headers: str) -> Scope:
-    """Return the scope of a request; underscores in the names of headers stand for hyphens."""
+    """Return the scope of a request; underscores in the names of headers stand for hyphens.
+
+    A POST is one of JSON, unless `content_type` says otherwise.
+    """
+    if method == "POST":
+        headers = {"content_type": "application/json", **headers}
     return {
         "type": "http",
         "http_version": "1.1",

@@ -14,6 +14,8 @@ from tests.support.servers import Running
 HEAD = b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 """The start of a head, to which framing is added."""
 
+JSON = {"Content-Type": "application/json"}
+
 GOOD = b'{"sentences": [["a"]], "layers": "top"}'
 """A body that is answered 200."""
 

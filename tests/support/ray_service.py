@@ -75,6 +75,7 @@ def served(
 ) -> Iterator[str]:
     """Serve behind the proxy, and return the URL; Ray waits until each replica is ready."""
     settings = {"tasks": folder / "tasks", **arguments}
+    (folder / "tasks").mkdir(parents=True, exist_ok=True)
     wanted = from_strings({name: str(value) for name, value in settings.items()})
     replicas = deployment(wanted).options(serve.ingress()(HeldReplica), num_replicas=num_replicas)
     url = f"{address}{route_prefix.rstrip('/')}"

@@ -22,7 +22,7 @@ Responder = Callable[[BaseHTTPRequestHandler, bytes], None]
 class ScriptedServer:
     """Holds the script and the requests that came.
 
-    `script` has one responder for each of the next requests to POST /embed or DELETE; the requests
+    `script` has one responder for each of the next requests to POST /embed; the requests
     after it are answered correctly. `requests` are the time (monotonic, seconds) and headers of
     each, `sizes` the number of its sentences. `info` responds to GET.
     """
@@ -55,8 +55,6 @@ def scripted_server() -> Iterator[ScriptedServer]:
             responder = scripted.script.pop(0) if scripted.script else correct
             scripted.arrived.release()
             responder(self, body)
-
-        do_DELETE = do_POST  # noqa: N815 - the name that http.server calls
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""

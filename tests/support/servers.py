@@ -7,6 +7,7 @@ with running(tmp_path, model=SMALL, max_body_bytes=1000) as server:
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ from typing import Any
 
 import httpx
 
+from elmo_model.files.atomic import write_bytes
 from tests.support.fork_server import Forked, forked
 from tests.support.processes import below
 
@@ -38,6 +40,13 @@ def until(is_so: Callable[[], bool], seconds: float = 300) -> None:
     while not is_so():
         assert time.monotonic() < deadline, "the state was not reached"
         time.sleep(0.02)
+
+
+def write_task(folder: Path, name: str, **members: object) -> Path:
+    """Rename the file of a task into a folder, as `elmo fit` and `elmo tasks` do."""
+    path = folder / f"{name}.json"
+    write_bytes(path, json.dumps({"name": name, **members}).encode())
+    return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,14 @@ class Running:
             ):
                 return float(value)
         return 0.0
+
+    def serve_task(self, name: str, **members: object) -> None:
+        """Write a task file to the folder `tasks` beside the log, and wait until it is served."""
+        write_task(self.log_file.parent / "tasks", name, **members)
+        model = {"model": str(members["model"])} if "model" in members else {}
+        url = f"{self.url}/tasks/{name}"
+        shown = {name: value for name, value in members.items() if name != "fit"}
+        until(lambda: shown.items() <= httpx.get(url, params=model).json().items())
 
     def descriptors(self) -> list[str]:
         """Return the targets of the descriptors that the server process holds."""
@@ -116,13 +133,15 @@ def running(
     `settings` are those of `elmo_serve.settings`, by field name; no other variable reaches it. Its
     log goes to `folder`, from info up, for its address is read there. With `until_ready` false it
     is only waited for until it listens. `command` is another program that reads the same variables.
-    `data_home` holds the default task folder, and is by default inside `folder`. The server is
-    forked from a process that has imported the program; `is_forked` false is for a test of the
-    start, of memory or of processes.
+    A folder of tasks is made. `data_home` holds the cache of models, and is by default inside
+    `folder`. The server is forked from a process that has imported the program; `is_forked` false
+    is for a test of the start, of memory or of processes.
 
     Raises RuntimeError with the log when it does not come up.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if "tasks" in settings:
+        Path(str(settings["tasks"])).mkdir(parents=True, exist_ok=True)
     log_file = folder / "serve.log"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
     settings = {"host": "127.0.0.1", "port": 0} | settings

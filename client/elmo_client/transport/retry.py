@@ -28,9 +28,8 @@ _TRY_LATER = (429, 503)
 # Statuses by which a proxy reports that the server of a request was lost: Ray's, and most others.
 _LOST_BEHIND_PROXY = (500, 502)
 _OWN_ERRORS = "application/problem+json"  # the media type of every error of elmo-serve
-_NEVER_SENT = (*NEVER_CONNECTED, httpx.PoolTimeout)
-# The connection broke: the server may have processed the request or not.
-_LOST = (httpx.NetworkError, httpx.RemoteProtocolError)
+# The request was never sent, or the connection broke: it may be processed twice.
+_LOST = (*NEVER_CONNECTED, httpx.PoolTimeout, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
 @dataclass(slots=True)
@@ -45,17 +44,16 @@ class Attempts:
     failures: int = 0
     failing_since: float = 0.0
 
-    def pause(self, outcome: Outcome, *, repeatable: bool, responded: bool) -> float | None:
+    def pause(self, outcome: Outcome, *, responded: bool) -> float | None:
         """Count a failure; return the seconds to wait before the next attempt, None for no more.
 
-        `repeatable` tells whether the server may process the request twice, `responded` whether
-        the server has ever responded.
+        `responded` tells whether the server has ever responded.
         """
         now = self.clock()
         if not self.failures:
             self.failing_since = now
         self.failures += 1
-        pause = self._pause(outcome, repeatable)
+        pause = self._pause(outcome)
         patience = self.patience_seconds
         if isinstance(outcome, NEVER_CONNECTED) and not responded:
             patience = min(patience, FIRST_CONTACT_SECONDS)
@@ -69,22 +67,21 @@ class Attempts:
         seconds = self.clock() - self.failing_since
         return f" ({self.failures} attempts in {seconds:.1f} s)"
 
-    def _pause(self, outcome: Outcome, repeatable: bool) -> float | None:
+    def _pause(self, outcome: Outcome) -> float | None:
         doublings = min(self.failures - 1, 16)
         backed_off = min(_FIRST_PAUSE_SECONDS * 2.0**doublings, _LONGEST_PAUSE_SECONDS)
         # Jitter: clients that were refused together do not come back together.
         backed_off *= random.uniform(0.5, 1.0)
         if isinstance(outcome, httpx.Response):
             if _is_of_proxy(outcome):
-                return backed_off if repeatable else None
+                return backed_off
             if outcome.status_code not in _TRY_LATER:
                 return None
             named = retry_after(outcome.headers.get("retry-after", ""), time.time())
             if named is None or named < backed_off:  # 0 and dates of the past ask for a pause, too
                 return backed_off
             return named + random.uniform(0, 0.1 * named)
-        may_be_repeated = (*_NEVER_SENT, *_LOST) if repeatable else _NEVER_SENT
-        return backed_off if isinstance(outcome, may_be_repeated) else None
+        return backed_off if isinstance(outcome, _LOST) else None
 
 
 def _is_of_proxy(response: httpx.Response) -> bool:

@@ -44,13 +44,12 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One HTTP request; `repeatable` tells whether the server may process it twice."""
+    """One HTTP request, which the server may process twice."""
 
     method: str
     path: str
     content: bytes | None = None
     accept: str = "application/json"
-    repeatable: bool = True
 
     @property
     def headers(self) -> dict[str, str]:
@@ -183,7 +182,7 @@ class Session:
             outcome = await self._attempt(call)
             if isinstance(outcome, httpx.Response) and outcome.is_success:
                 return outcome
-            pause = attempts.pause(outcome, repeatable=call.repeatable, responded=self._responded)
+            pause = attempts.pause(outcome, responded=self._responded)
             if pause is None:
                 raise self._error(outcome, attempts, first)
             await asyncio.sleep(pause)

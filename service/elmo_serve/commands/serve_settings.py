@@ -18,7 +18,6 @@ from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.models.download import DownloadError, cache_settings, locate, with_cache
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import allowed, default, from_strings
-from elmo_serve.tasks.opening import open_folder
 from elmo_serve.uses import open_indexes
 from elmo_serve.workers.devices import VISIBLE, Hardware
 
@@ -62,14 +61,34 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
         lines = (f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
         raise SettingsError("\n".join(lines))
     settings = from_strings(values, called)
-    for name in ("tasks", "cache"):
-        if (folder := getattr(settings, name)) is not None:
-            open_folder(folder, called[name])
+    if settings.cache is not None:
+        _check_folder(settings.cache, called["cache"], makes=True)
+    if settings.tasks is not None:
+        _check_folder(settings.tasks, called["tasks"])
     open_indexes(settings.index, called["index"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
     hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
     resolved = with_resolved_models(with_cache(settings), called["models"])
     return with_absolute_paths(resolved), hardware
+
+
+def _check_folder(folder: Path, called: str, *, makes: bool = False) -> None:
+    """Raise SettingsError for a folder that cannot be read; `makes` makes one that is missing.
+
+    `called` is the user's name for the setting.
+    """
+    try:
+        if makes:
+            folder.mkdir(parents=True, exist_ok=True)
+        os.listdir(folder)  # noqa: PTH208 - only whether it can be read
+    except OSError as error:
+        # Unlike `Path.is_file`, False below a folder that this user may not search.
+        is_file = os.path.isfile(folder)  # noqa: PTH113
+        cause = "it is a file" if is_file else error.strerror or error
+        raise SettingsError(
+            f"{called}={str(folder)!r} is not allowed: {cause}; allowed: a folder that can be read"
+            + " or made" * makes
+        ) from None
 
 
 def with_resolved_models(settings: Settings, called: str = variable("models")) -> Settings:

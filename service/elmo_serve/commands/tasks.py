@@ -1,58 +1,84 @@
-"""The command `elmo tasks`."""
+"""The command `elmo tasks`, which writes task files."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from elmo_model.files.atomic import replacing
 from elmo_serve.commands.options import json_option, resolve_model
 from elmo_serve.commands.terminal import fail
+from elmo_serve.errors import RequestError
+
+if TYPE_CHECKING:
+    from elmo_model.network.task import Task
+    from elmo_serve.tasks import TaskOwner
 
 
 @click.command()
-@click.argument("source")
-@click.argument(
-    "folder",
-    required=False,
-    envvar="ELMO_TASKS",
-    type=click.Path(path_type=Path, file_okay=False),
-)
+@click.argument("source", metavar="MODEL")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--force", is_flag=True, help="Replace other tasks of the same names.")
 @json_option()
-def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
+def tasks(source: str, folder: Path, force: bool, as_json: bool) -> None:
     """Write the trained mixes of a model as task files.
 
-    SOURCE is the path or the name of a model. Archives of AllenNLP, modules of TensorFlow Hub and
-    aligned models hold mixes, and so do files converted from them. FOLDER is the task folder of a
-    server; by default it is ELMO_TASKS, or else elmo-serve/tasks in your data folder, as for
-    `elmo serve`.
+    MODEL is the path or the name of a model. Archives of AllenNLP, modules of TensorFlow Hub and
+    aligned models hold mixes, and so do files converted from them. FOLDER is made if it is missing;
+    it may be the ELMO_TASKS of a server, which serves the files within two seconds.
 
     \b
     Examples:
-      $ elmo tasks srl-model.tar.gz
+      $ elmo tasks srl-model.tar.gz tasks
       $ elmo tasks module.safetensors /data/tasks --force
-      $ elmo tasks srl-model.tar.gz --json
+      $ elmo tasks srl-model.tar.gz tasks --json
     """
     from elmo_model.models.opening import open_model
-    from elmo_serve.tasks.file import TaskOwner
-    from elmo_serve.tasks.opening import keep_tasks
+    from elmo_serve.tasks import TaskOwner
 
     elmo = open_model(resolve_model(source))
     found, origin = elmo.tasks, elmo.origin
     if not found:
         fail(f"{source}: holds no trained mixes", code=1)
     owner = TaskOwner(elmo.config.layers, origin.name, origin.name, origin.revision)
-    files = keep_tasks(found, folder, owner, force=force)
+    files = {folder / f"{task.name}.json": _content(task, owner) for task in found}
+    _write(files, force=force)
     if as_json:
-        model = {"model": origin.name, "revision": origin.revision}
-        members = [
-            {"file": str(file), **asdict(task), **model}
-            for file, task in zip(files, found, strict=True)
-        ]
-        click.echo(json.dumps({"tasks": members}, indent=2))
+        entries = [{"file": str(file), **json.loads(data)} for file, data in files.items()]
+        click.echo(json.dumps({"tasks": entries}, indent=2))
         return
     for file in files:
         click.echo(f"Wrote {file}")
+    click.echo(f"To serve {_them(found)}, copy {_them(found)} into the server's ELMO_TASKS")
+
+
+def _content(task: Task, owner: TaskOwner) -> bytes:
+    """Return the content of the file of a task; end the command for one that no server reads."""
+    from elmo_serve.tasks import members, parse
+
+    data = json.dumps(members(task, owner), indent=2).encode() + b"\n"
+    try:
+        parse(data, task.name)
+    except (RequestError, ValueError) as error:
+        fail(f"task {task.name!r}: {error}", code=1)
+    return data
+
+
+def _write(files: dict[Path, bytes], *, force: bool) -> None:
+    """Write all files or none. One that exists with other content is replaced by `force` alone."""
+    for file, data in files.items():
+        if not force and file.exists() and file.read_bytes() != data:
+            fail(f"{file} exists; --force replaces it", code=2)
+        file.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        for file, data in files.items():
+            stack.enter_context(replacing(file)).write_bytes(data)
+
+
+def _them(found: Sequence[Task]) -> str:
+    return "them" if len(found) > 1 else "it"

@@ -27,7 +27,6 @@ from elmo_serve.http.middleware.request_checks import (
     check_head,
     connection_check,
     host_check,
-    origin_check,
 )
 from elmo_serve.http.openapi import describe
 from elmo_serve.http.readiness import VERSION
@@ -138,7 +137,6 @@ def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> l
     checks = (
         check_head,
         *([host_check(settings.cors_origins)] if is_local and not keys else ()),
-        origin_check(settings.cors_origins, compares_hosts=not keys),
         connection_check(settings.max_connections),
         *([keys.check] if keys else ()),
         server.load_shedder.check,
@@ -161,7 +159,7 @@ def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
         Middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
+            allow_methods=("GET", "HEAD", "POST"),
             allow_headers=("*",),
             allow_private_network=True,  # of a page of a public site that asks a local server
             expose_headers=_EXPOSED_HEADERS,

@@ -11,7 +11,6 @@ from elmo_serve.http.calls.parse import PARSED_BODIES
 from elmo_serve.http.error_responses import MEDIA_TYPE, OPENAI, Problem
 from elmo_serve.http.middleware.api_keys import is_open
 from elmo_serve.http.schemas.clients import OpenAIErrorResponse
-from elmo_serve.tasks.schema import TaskBody
 
 DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.
@@ -24,15 +23,12 @@ errors of OpenAI; the status and `type` of a problem name the error."""
 TAGS: Final = {
     "Vectors": "Tokenised sentences or text in, ELMo vectors out.",
     "Language model": "Probabilities of words: surprisal of tokens, and substitutes.",
-    "Tasks": "Named scalar mixes of the layers, kept by the server.",
+    "Tasks": "Named scalar mixes of the layers, read from files of the server.",
     "OpenAI": "The routes of OpenAI's API that its clients use for embeddings.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
 """The groups of operations. Each router names its own, and each route its `operation_id`: the name
 of a method in generated clients, such as `client.getTask`."""
-
-_REQUESTS: Final[tuple[type[BaseModel], ...]] = (*PARSED_BODIES, TaskBody)
-"""Bodies that a route names by their schemas alone: FastAPI does not parse them."""
 
 _Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
@@ -57,7 +53,7 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         routes=app.routes,
     )
-    requests: list[_Model] = [(model, "validation") for model in _REQUESTS]
+    requests: list[_Model] = [(model, "validation") for model in PARSED_BODIES]
     errors: list[_Model] = [(model, "serialization") for model in (Problem, OpenAIErrorResponse)]
     _, definitions = models_json_schema(
         [*requests, *errors], ref_template="#/components/schemas/{model}"

@@ -6,15 +6,16 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from elmo_serve.errors import Unavailable
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings, SettingsError, variable
-from elmo_serve.tasks.folder import TaskFolder
-from elmo_serve.tasks.opening import TaskThread, open_tasks
+from elmo_serve.tasks import TaskFolder
 from elmo_serve.uses import Indexes, check_indexes
 
 VERSION: Final = importlib.metadata.version("elmo-serve")
+
+_TASKS_SECONDS: Final = 10.0
+"""Seconds that the start waits for the task folder, which may be on a network file system."""
 
 _log = logging.getLogger("elmo_serve")
 
@@ -32,7 +33,7 @@ class Readiness:
         settings: Settings,
         models: ServedModels,
         indexes: Indexes,
-        task_thread: TaskThread,
+        tasks: TaskFolder,
         metrics: Metrics,
     ) -> None:
         self.opened = asyncio.Event()
@@ -40,7 +41,7 @@ class Readiness:
         self._settings = settings
         self._models = models
         self._indexes = indexes
-        self._task_thread = task_thread
+        self._tasks = tasks
         self._metrics = metrics
         self._late: set[asyncio.Task[None]] = set()  # that wait for models which failed at first
 
@@ -79,19 +80,21 @@ class Readiness:
         self.opened.set()
 
     def close(self) -> None:
-        """Wait for no model any more."""
+        """Wait for no model any more, and end the watch over the tasks."""
+        self._tasks.watch.close()
         for task in self._late:
             task.cancel()
 
     async def _open_tasks(self) -> TaskFolder:
         """Read the task folder, and watch it from then on. Raises SettingsError."""
+        self._tasks.start()
         try:
-            folder = await self._task_thread.run(open_tasks, self._settings.tasks)
-        except Unavailable:
-            place = self._settings.tasks or "the default folder"
-            raise SettingsError(f"{variable('tasks')}: {place} does not answer") from None
-        self._task_thread.watch(folder.refresh)
-        return folder
+            await asyncio.wait_for(asyncio.wrap_future(self._tasks.opened), _TASKS_SECONDS)
+        except TimeoutError:
+            raise SettingsError(
+                f"{variable('tasks')}={str(self._tasks.path)!r} does not answer"
+            ) from None
+        return self._tasks
 
     async def _open(self, served: ServedModel, tasks: Awaitable[TaskFolder]) -> None:
         await served.open(tasks)

@@ -23,7 +23,7 @@ from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
-from elmo_serve.tasks.opening import TaskThread
+from elmo_serve.tasks import TaskFolder
 from elmo_serve.uses import ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
@@ -92,7 +92,6 @@ class Server:
     engine: Engine
     models: ServedModels
     readiness: Readiness
-    task_thread: TaskThread
     helpers: Helpers
     keys: KeyRing
     load_shedder: LoadShedder
@@ -122,7 +121,6 @@ class Server:
         """End the processes and the watch over the tasks; send the last spans."""
         self.readiness.close()
         self.keys.close()
-        self.task_thread.close()
         for model in self.models:
             model.close()
         work: list[Awaitable[None]] = [self.engine.stop(), self.helpers.stop()]
@@ -182,15 +180,14 @@ def _server(
         for spec in (first, *others)
     ]
     limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
-    served, task_thread = ServedModels(models, limits), TaskThread()
+    served = ServedModels(models, limits)
     server = Server(
         settings=settings,
         metrics=metrics,
         arena=arena,
         engine=engine,
         models=served,
-        readiness=Readiness(settings, served, indexes, task_thread, metrics),
-        task_thread=task_thread,
+        readiness=Readiness(settings, served, indexes, TaskFolder(settings.tasks), metrics),
         helpers=Helpers.of(arena, metrics, cores),
         keys=KeyRing(settings, metrics.failures.labels("api_keys")),
         load_shedder=LoadShedder(

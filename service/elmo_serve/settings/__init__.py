@@ -140,8 +140,8 @@ class Settings(BaseModel):
     port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
     tasks: _Folder = Field(
         None,
-        description="Folder of the task files, made when it is missing; unset: elmo-serve/tasks in "
-        "the user's data folder.",
+        description="Folder of the task files, which are read again when they change; unset: "
+        "there are no tasks.",
     )
     max_sentence_tokens: int = Field(
         35_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."

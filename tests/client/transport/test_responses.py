@@ -20,7 +20,7 @@ from elmo_client.transport.responses import (
     vectors_of,
 )
 from elmo_model.network.task import Task as ServerTask
-from elmo_serve.tasks.schema import TaskResponse
+from elmo_serve.http.schemas.tasks import TaskResponse
 
 REQUEST = EmbedRequest(0, 2, b"")
 BODY = safetensors.numpy.save(

@@ -16,16 +16,12 @@ def response(status: int, **headers: str) -> httpx.Response:
     return httpx.Response(status, headers={key.replace("_", "-"): v for key, v in headers.items()})
 
 
-def pauses(
-    outcome: Any, patience: float, *, repeatable: bool = True, responded: bool = True
-) -> list[float]:
+def pauses(outcome: Any, patience: float, *, responded: bool = True) -> list[float]:
     """Return the pauses until no further attempt is made, each of them waited."""
     clock = FakeClock()
     attempts = Attempts(patience, clock.now)
     found = []
-    while (
-        pause := attempts.pause(outcome, repeatable=repeatable, responded=responded)
-    ) is not None:
+    while (pause := attempts.pause(outcome, responded=responded)) is not None:
         found.append(pause)
         clock.advance(pause)
     return found
@@ -74,17 +70,11 @@ def test_other_statuses_are_final(status: int) -> None:
 @pytest.mark.parametrize("status", [500, 502])
 def test_a_proxy_that_has_lost_the_server_is_asked_again(status: int) -> None:
     assert len(pauses(response(status, Content_Type="text/plain"), 60)) >= 15
-    assert pauses(response(status), 60, repeatable=False) == []
     assert pauses(response(504, Content_Type="text/plain"), 60) == []
 
 
 def test_a_timeout_is_final() -> None:
     assert pauses(httpx.ReadTimeout(""), 60) == []
-
-
-def test_a_call_that_must_not_run_twice_is_repeated_only_if_it_was_never_sent() -> None:
-    assert pauses(httpx.ReadError(""), 60, repeatable=False) == []
-    assert pauses(httpx.ConnectError(""), 60, repeatable=False)
 
 
 @pytest.mark.parametrize("outcome", [httpx.ConnectError(""), httpx.ConnectTimeout("")])
@@ -100,17 +90,17 @@ def test_the_patience_begins_with_the_first_failure() -> None:
     attempts = Attempts(10, clock.now)
     clock.advance(100)
 
-    assert attempts.pause(response(503), repeatable=True, responded=True) is not None
+    assert attempts.pause(response(503), responded=True) is not None
 
 
 def test_attempts_describe_themselves() -> None:
     clock = FakeClock()
     attempts = Attempts(60, clock.now)
     assert str(attempts) == ""
-    attempts.pause(response(503), repeatable=True, responded=True)
+    attempts.pause(response(503), responded=True)
     assert str(attempts) == ""
     clock.advance(1.26)
-    attempts.pause(response(503), repeatable=True, responded=True)
+    attempts.pause(response(503), responded=True)
     assert str(attempts) == " (2 attempts in 1.3 s)"
 
 

@@ -182,17 +182,6 @@ async def test_a_response_that_comes_byte_by_byte_is_given_up(
     await session.close()
 
 
-def test_a_delete_is_not_repeated_if_it_may_have_been_processed(
-    client_class: Any, scripted: ScriptedServer
-) -> None:
-    scripted.script = [hang_up, correct]
-
-    with client_class(scripted.url) as client, pytest.raises(Unreachable):
-        client.delete_task("a")
-
-    assert len(scripted.requests) == 1
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

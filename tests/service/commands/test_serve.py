@@ -94,7 +94,12 @@ def test_a_folder_that_is_none_stops_the_start_with_one_line(tmp_path: Path, nam
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
         assert line.startswith(f"elmo: {name}='{place}' is not allowed: ")
-        assert line.endswith("; allowed: a folder that can be read or made")
+        assert "allowed: a folder that can be read" in line
+
+
+def test_a_folder_of_tasks_that_is_missing_is_not_made(tmp_path: Path) -> None:
+    assert elmo("serve", "--tasks", tmp_path / "misspelt").exit_code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_secret_never_reaches_the_terminal() -> None:

@@ -5,57 +5,76 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from elmo_model.models.opening import open_model
 from elmo_model.network.task import Task
-from elmo_serve.tasks.file import TaskOwner
-from elmo_serve.tasks.folder import TaskFolder
+from elmo_serve.tasks import TaskFolder, TaskOwner
 from tests.support.command_line import elmo
-from tests.support.servers import SMALL
+from tests.support.full_disk import full_disk
+from tests.support.servers import SMALL, write_task
+
+MODULE = SMALL.parents[1] / "tensorflow" / "tf_hub"
 
 
-def test_trained_mixes_become_task_files(tmp_path: Path) -> None:
-    module, folder = SMALL.parents[1] / "tensorflow" / "tf_hub", tmp_path / "tasks"
-    native = tmp_path / "module.safetensors"
-    elmo("convert", module, native)
-
-    written = [elmo("tasks", source, folder) for source in (module, native)]
-
-    assert [each.stdout for each in written] == [f"Wrote {folder / 'elmo.json'}\n"] * 2
-    (task,) = TaskFolder(folder).list(TaskOwner(3))
-    assert (task,) == open_model(native).tasks
+def tasks_of(folder: Path) -> tuple[Task, ...]:
+    """Return the tasks that a server reads."""
+    found = TaskFolder(folder)
+    found.look()
+    return found.list(TaskOwner(3))
 
 
-def test_the_folder_is_by_default_the_one_of_the_server(tmp_path: Path) -> None:
-    module = SMALL.parents[1] / "tensorflow" / "tf_hub"
+def test_trained_mixes_become_files_that_a_server_reads(tmp_path: Path) -> None:
+    folder, native = tmp_path / "new" / "tasks", tmp_path / "module.safetensors"
+    elmo("convert", MODULE, native)
 
-    by_variable = elmo("tasks", module, ELMO_TASKS=str(tmp_path / "set"))
-    by_default = elmo("tasks", module, XDG_DATA_HOME=str(tmp_path / "data"))
+    written = [elmo("tasks", source, folder) for source in (MODULE, native)]
 
-    for result, folder in ((by_variable, "set"), (by_default, "data/elmo-serve/tasks")):
-        assert result.stdout == f"Wrote {tmp_path / folder / 'elmo.json'}\n"
-        assert (tmp_path / folder / "elmo.json").is_file()
+    for each in written:
+        assert f"Wrote {folder / 'elmo.json'}\n" in each.stdout
+        assert "ELMO_TASKS" in each.stdout
+    assert tasks_of(folder) == open_model(native).tasks
+
+
+def test_the_folder_must_be_named(tmp_path: Path) -> None:
+    refused = elmo("tasks", MODULE, ELMO_TASKS=str(tmp_path))
+
+    assert refused.exit_code == 2 and "FOLDER" in refused.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_json_names_the_files_and_what_they_hold(tmp_path: Path) -> None:
-    module = SMALL.parents[1] / "tensorflow" / "tf_hub"
-
-    (task,) = json.loads(elmo("tasks", module, tmp_path, "--json").stdout)["tasks"]
+    (task,) = json.loads(elmo("tasks", MODULE, tmp_path, "--json").stdout)["tasks"]
 
     file = Path(task.pop("file"))
     assert task == json.loads(file.read_text())
 
 
 def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> None:
-    module, folder = SMALL.parents[1] / "tensorflow" / "tf_hub", tmp_path
-    mine = Task("elmo", (1.0, 2.0, 3.0))
-    TaskFolder(folder).put([mine], TaskOwner(3))
+    file = write_task(tmp_path, "elmo", weights=[1.0, 2.0, 3.0])
+    mine = tasks_of(tmp_path)
 
-    refused = elmo("tasks", module, folder)
+    refused = elmo("tasks", MODULE, tmp_path)
 
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.splitlines()[-1] == (
-        f"elmo: {folder / 'elmo.json'} exists; --force replaces it"
-    )
-    assert TaskFolder(folder).list(TaskOwner(3)) == (mine,)
-    assert elmo("tasks", module, folder, "--force").exit_code == 0
-    assert TaskFolder(folder).list(TaskOwner(3)) != (mine,)
+    assert f"{file} exists; --force" in refused.stderr
+    assert tasks_of(tmp_path) == mine
+    assert elmo("tasks", MODULE, tmp_path, "--force").exit_code == 0
+    assert tasks_of(tmp_path) != mine
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, is_full: bool) -> None:
+    file = tmp_path / "elmo.json"
+    if not is_full:
+        file.mkdir()
+        assert elmo("tasks", MODULE, tmp_path, "--force").exit_code == 1
+        return
+    write_task(tmp_path, "elmo", weights=[1.0, 2.0, 3.0])
+    mine = tasks_of(tmp_path)
+    with full_disk(10):
+        refused = elmo("tasks", MODULE, tmp_path, "--force")
+
+    assert refused.exit_code == 1
+    assert tasks_of(tmp_path) == mine
+    assert list(tmp_path.iterdir()) == [file]

@@ -14,6 +14,7 @@ from tests.support.raw_http import (
     GOOD,
     GUARD_SECONDS,
     HEAD,
+    JSON,
     connected,
     problem,
     read,
@@ -41,7 +42,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         max_body_bytes=BODY,
         max_connections=CONNECTIONS,
     ) as server:
-        httpx.post(server.url + "/embed", content=GOOD).raise_for_status()
+        httpx.post(server.url + "/embed", content=GOOD, headers=JSON).raise_for_status()
         yield server
 
 
@@ -54,7 +55,7 @@ def size_at_first(strict: Running) -> float:
 def others_are_answered(strict: Running, size_at_first: float) -> Iterator[None]:
     yield
     with strict.client() as client:
-        assert client.post("/embed", content=GOOD).status_code == 200
+        assert client.post("/embed", content=GOOD, headers=JSON).status_code == 200
         assert client.get("/health/ready").status_code == 200
     assert memory(strict) - size_at_first < GROWTH
 
@@ -203,7 +204,7 @@ def test_a_client_that_fills_the_budget_of_bodies_keeps_no_other_out(
         "POST",
         strict.url + "/embed",
         content=GOOD + b" " * 100_000,
-        headers={"content-type": "application/json"},
+        headers=JSON,
     )
     with ExitStack() as stack:
         for _ in range(16):
@@ -218,7 +219,7 @@ def test_a_client_that_fills_the_budget_of_bodies_keeps_no_other_out(
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) >= 1
         assert answer.status_code == 200
-        assert httpx.post(strict.url + "/embed", content=GOOD).status_code == 200
+        assert httpx.post(strict.url + "/embed", content=GOOD, headers=JSON).status_code == 200
     strict.until(lambda: strict.metric("elmo_receiving_bytes") == 0)
 
 

@@ -48,16 +48,16 @@ def client_revision(url: str, model: str) -> str:
     return revision
 
 
-def start(folder: Path, index: Path) -> subprocess.CompletedProcess[str]:
+def start(index: Path) -> subprocess.CompletedProcess[str]:
     """Run a server until it ends by itself."""
-    options = ("--model", SMALL, "--port", str(free_port()), "--tasks", folder / "tasks")
+    options = ("--model", SMALL, "--port", str(free_port()))
     return run(["elmo", "serve", "--index", index, *options])
 
 
 def test_an_index_of_another_model_stops_the_start(tmp_path: Path) -> None:
     made_up_index(tmp_path / "index", [["a", "b"]])
 
-    found = start(tmp_path, tmp_path / "index")
+    found = start(tmp_path / "index")
 
     assert found.returncode != 0
     (line,) = [line for line in found.stderr.splitlines() if "cannot serve" in line]

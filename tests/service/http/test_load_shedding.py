@@ -18,7 +18,7 @@ from tests.support.asgi import http_scope
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.in_process import InProcess, in_process
-from tests.support.raw_http import connected
+from tests.support.raw_http import HEAD, JSON, connected
 from tests.support.servers import Running
 
 LIMIT = 10_000
@@ -37,7 +37,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         max_client_tokens=LIMIT,
         request_timeout_seconds=600,
     ) as server:
-        httpx.post(server.url + "/embed", content=LARGE, timeout=60).raise_for_status()
+        httpx.post(
+            server.url + "/embed", content=LARGE, headers=JSON, timeout=60
+        ).raise_for_status()
         yield server
 
 
@@ -59,8 +61,7 @@ def full(server: Running) -> Iterator[None]:
 
 
 def head(length: int, *fields: str) -> bytes:
-    lines = ["POST /embed HTTP/1.1", "Host: x", f"Content-Length: {length}", *fields]
-    return "\r\n".join([*lines, "", ""]).encode()
+    return HEAD + "\r\n".join([f"Content-Length: {length}", *fields, "", ""]).encode()
 
 
 def answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
@@ -113,7 +114,7 @@ async def full_here(*seen: bytes) -> AsyncIterator[InProcess]:
     bulk = {"sentences": [[f"{i}-{j}" for j in range(13)] for i in range(500)], "layers": "top"}
     async with in_process(max_queue_tokens=LIMIT, request_timeout_seconds=600) as serving:
         for content in seen:
-            (await serving.client.post("/embed", content=content)).raise_for_status()
+            (await serving.client.post("/embed", content=content, headers=JSON)).raise_for_status()
         serving.worker.close()
         held = asyncio.ensure_future(serving.client.post("/embed", json=bulk))
         await until(lambda: serving.server.engine.admission.outstanding > 0.5 * LIMIT)
@@ -129,10 +130,10 @@ async def test_other_errors_are_named_also_while_the_queue_is_full() -> None:
     async with full_here(LARGE) as serving:
         post = serving.client.post
         statuses = [
-            (await post("/embed", content=LARGE, headers=headers)).status_code
+            (await post("/embed", content=LARGE, headers=JSON | headers)).status_code
             for headers in ({}, {"X-Request-Timeout": "soon"}, {"Content-Type": "text/xml"})
         ]
-        refused = await post("/embed", content=endless)
+        refused = await post("/embed", content=endless, headers=JSON)
 
     assert statuses == [503, 422, 415]
     assert refused.status_code == 413
@@ -153,7 +154,7 @@ async def test_the_estimate_is_the_sparsest_recent_body_of_a_size() -> None:
 @pytest.mark.parametrize(
     "scope",
     [
-        http_scope("/tasks/x", "PUT", content_length=str(len(LARGE))),
+        http_scope("/tokenize", "POST", content_length=str(len(LARGE))),
         http_scope("/embed", "GET", content_length=str(len(LARGE))),
         http_scope(),
         http_scope(content_length="0"),

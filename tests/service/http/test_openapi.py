@@ -23,7 +23,7 @@ ROUTES = {
     "/substitutes": {"post"},
     "/tokenize": {"post"},
     "/tasks": {"get"},
-    "/tasks/{name}": {"get", "put", "delete"},
+    "/tasks/{name}": {"get"},
     "/info": {"get"},
     "/neighbours": {"post"},
     "/v1/embeddings": {"post"},
@@ -81,7 +81,7 @@ def test_every_operation_is_described_tagged_and_plainly_named(served: dict[str,
     ids = [operation["operationId"] for _, _, operation in operations(served)]
 
     assert len(ids) == len(set(ids))
-    assert {"embed", "listTasks", "getTask", "putTask", "deleteTask", "getInfo"} < set(ids)
+    assert {"embed", "listTasks", "getTask", "getInfo"} < set(ids)
     for path, method, operation in operations(served):
         assert operation["operationId"].isalpha(), (path, method)
         assert set(operation["tags"]) <= tags, (path, method)

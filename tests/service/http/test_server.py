@@ -21,7 +21,7 @@ from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 from tests.support.gated_server import close_gate, gated
 from tests.support.processes import children
-from tests.support.raw_http import connected, read, statuses
+from tests.support.raw_http import HEAD, connected, read, statuses
 from tests.support.servers import SMALL, Running, running
 
 
@@ -120,7 +120,7 @@ def test_a_drain_that_takes_too_long_answers_503(tmp_path: Path) -> None:
         asking = threading.Thread(target=ask)
         asking.start()
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as half:
-            half.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            half.sendall(HEAD + b"Content-Length: 9\r\n\r\n{")
             server.until(lambda: server.metric("elmo_answer_bytes") > 0)
             assert server.stop(60) == 1
             asking.join()

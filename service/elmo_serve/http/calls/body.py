@@ -31,27 +31,18 @@ larger value computes longer for clients that have left."""
 
 
 class Body:
-    """The pieces of one request body; a context manager that gives its budget back.
+    """The pieces of one request body, of at most `max_bytes`.
 
-    A body over `SMALL_BODY_BYTES` counts with the bytes that have come, until the block is left.
-    The pieces stay apart, on the heap: a body that never ends holds no file descriptor.
-    It has at most `max_bytes`; `hint` names the limit.
+    A body over `SMALL_BODY_BYTES` counts with the bytes that have come, until `release`. The pieces
+    stay apart, on the heap: a body that never ends holds no file descriptor.
     """
 
-    def __init__(
-        self, scope: "Scope", budget: ByteBudget, max_bytes: int, hint: str = "ELMO_MAX_BODY_BYTES"
-    ) -> None:
+    def __init__(self, scope: "Scope", budget: ByteBudget, max_bytes: int) -> None:
         self.size = 0
-        self._max_bytes, self._hint = max_bytes, hint
+        self._max_bytes = max_bytes
         self._pieces: list[bytes] = []
         self._hold = budget.hold(headers.client(scope))
         self._announced = headers.content_length(scope) or 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
     def release(self) -> None:
         """Give the budget back, and free the pieces."""
@@ -98,7 +89,7 @@ class Body:
         if size > self._max_bytes:
             raise TooLarge(
                 f"The body has {size} bytes or more and at most {self._max_bytes} are allowed "
-                f"({self._hint})."
+                f"(ELMO_MAX_BODY_BYTES)."
             )
 
 

@@ -62,7 +62,7 @@ class EmbeddingCall:
         self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
         self._answer = self.server.engine.answers.hold(headers.client(self.scope))
         self._is_answered = False
-        headers.media_type(self.scope)
+        headers.check_media_type(self.scope)
 
     async def __aenter__(self) -> Self:
         await self._deadline.__aenter__()

@@ -18,7 +18,7 @@ from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, Tokeni
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.processes.arena import Bytes
-from elmo_serve.schema import refuse_wide, validated
+from elmo_serve.schema import prepared, validated
 
 if TYPE_CHECKING:
     from elmo_serve.http.calls.body import Body
@@ -91,9 +91,7 @@ def parse(
         InvalidRequest: it breaks the schema; `errors` points to each fault.
         TooLarge: it holds more sentences, or a longer one, than `limits` allows.
     """
-    content = bytes(body)
-    refuse_wide(content)
-    request = validated(model, content, limits)
+    request = validated(model, prepared(body), limits)
     found = _FINDERS[model](request)
     items = found.items
     _check_lengths(found, limits)
@@ -109,7 +107,7 @@ def parse(
 
 def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> bool:
     """Tell whether a request has `text`, and not the field `tokenised`. Raises InvalidRequest."""
-    given = {name for name in type(request).model_fields if getattr(request, name) is not None}
+    given = set(request.model_fields_set)
     if given.issuperset((tokenised, "text")):  # an empty list beside the other counts as left out
         if not request.text:
             given.discard("text")
@@ -134,13 +132,13 @@ def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> b
 
 def _of_sentences(request: SentencesRequest) -> _Found:
     if _is_text(request, "sentences"):
-        return _Found("text", request.text or ())
-    return _Found("sentences", request.sentences or ())
+        return _Found("text", request.text)
+    return _Found("sentences", request.sentences)
 
 
 def _of_neighbours(request: NeighboursRequest) -> _Found:
     if _is_text(request, "tokens"):
-        return _Found("text", [request.text or ""], is_one=True)
+        return _Found("text", [request.text], is_one=True)
     if not request.tokens:
         raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
     return _Found("tokens", [request.tokens], is_one=True)

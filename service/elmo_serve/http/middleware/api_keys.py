@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import threading
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,15 +13,13 @@ from elmo_serve.http import headers
 from elmo_serve.http.middleware.request_checks import PROBES
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import read_keys, stamp_of
+from elmo_serve.watch import Watch
 
 OPEN: Final = PROBES | {"/", "/docs", "/openapi.json"}
 """GET of these is answered without an API key: none holds data of the model or of a client."""
 
 _OPEN_FOLDERS: Final = ("/docs/", "/page/")
 """Likewise for the files of the pages `/docs` and `/`: scripts, styles and icons."""
-
-_LOOK_SECONDS: Final = 1.0
-"""Time between two looks at the file of keys; a new key counts after as long at most."""
 
 _log = logging.getLogger("elmo_serve")
 
@@ -44,19 +41,19 @@ class KeyRing:
         self._failures = failures
         self._names = _digests(settings.api_key_names())
         self._stamp = settings.api_keys_file.stamp if settings.api_keys_file else None
-        self._is_closed = threading.Event()
+        self._watch = Watch("elmo-keys", self.look)
 
     def __len__(self) -> int:
         return len(self._names)
 
     def start(self) -> None:
-        """Look at the file from now on. A daemon thread: the file system may hang."""
+        """Look at the file from now on; a new key counts within two seconds."""
         if self._settings.api_keys_file:
-            threading.Thread(target=self._watch, name="elmo-keys", daemon=True).start()
+            self._watch.start()
 
     def close(self) -> None:
         """End the watch."""
-        self._is_closed.set()
+        self._watch.close()
 
     def look(self) -> None:
         """Read the file of keys again if it has changed since the last time."""
@@ -95,10 +92,6 @@ class KeyRing:
             )
         scope["state"]["client"] = f"key {name}"
         scope["state"]["log_fields"]["key"] = name
-
-    def _watch(self) -> None:
-        while not self._is_closed.wait(_LOOK_SECONDS):
-            self.look()
 
 
 def _digests(keys: Mapping[str, str]) -> dict[bytes, str]:

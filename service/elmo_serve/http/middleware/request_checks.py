@@ -33,11 +33,6 @@ PROBES: Final = frozenset({"/health/live", "/health/ready", "/health", "/metrics
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
 debug level, so that they do not fill the log."""
 
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_OTHER_ORIGINS: Final = ("cross-site", "same-site")
-"""Values of `Sec-Fetch-Site` for a page of another origin; `same-site` differs in its port or
-subdomain."""
-
 _LEARNING_RATE: Final = 0.05
 """Share by which a larger ratio of tokens to bytes moves the estimate upwards. A larger share
 forgets sparse bodies sooner and then refuses some that would have had room."""
@@ -143,33 +138,6 @@ def host_check(origins: Collection[str]) -> Check:
     return check
 
 
-def origin_check(origins: Collection[str], *, compares_hosts: bool = False) -> Check:
-    """Answer 403 to a request other than GET, HEAD and OPTIONS from a page of another origin.
-
-    `origins` are allowed. Browsers send such a request without asking before, if its body has no
-    media type; only its answer is kept from the page. They send `Sec-Fetch-Site` to `https` and to
-    `localhost` alone: with `compares_hosts`, `Origin` must have the host of `Host` where it is
-    missing. Programs other than browsers send neither.
-    """
-
-    def check(scope: Scope) -> None:
-        if scope["method"] in _SAFE_METHODS or "*" in origins:
-            return
-        origin = (headers.first(scope, b"origin") or "").lower()
-        site = headers.first(scope, b"sec-fetch-site")
-        is_other = (site or "").lower() in _OTHER_ORIGINS
-        if site is None and origin and compares_hosts:
-            host = _host(headers.first(scope, b"host") or "")
-            is_other = _host(origin.rpartition("/")[2]) != host
-        if is_other and origin not in origins:
-            raise Forbidden(
-                f"Origin is {shown(origin)}; pages of another origin send "
-                f"{shown(scope['method'])} only from those in ELMO_CORS_ORIGINS."
-            )
-
-    return check
-
-
 def _host(authority: str) -> str:
     """Return the host of `host:port`, in lower case and without brackets."""
     if authority.startswith("["):
@@ -222,7 +190,7 @@ class LoadShedder:
         if not cost:
             return
         try:
-            headers.media_type(scope)
+            headers.check_media_type(scope)
             timeout = headers.timeout_seconds(scope, self._timeout_seconds)
         except RequestError:
             return

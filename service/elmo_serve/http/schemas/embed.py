@@ -6,11 +6,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     Strict,
     Tag,
 )
 
+from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
 from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
 from elmo_serve.schema import (
     LIST,
@@ -21,7 +23,6 @@ from elmo_serve.schema import (
     one_of,
     optional,
 )
-from elmo_serve.tasks.schema import MOST_LAYERS, Mix, TaskName
 
 Vector = list[float]
 # Generated clients read an integer without a format into 32 bits.
@@ -31,10 +32,12 @@ Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 Text = str
 """A text with at least one token: control characters count as white space."""
 
-# A list stops at its first fault: a body with a million faults is refused as fast as with one.
-# `FailFast` would do the same, but cannot be hashed, as parts of a union must be.
-Tokens = Annotated[list[str], Field(fail_fast=True)]
-Texts = Annotated[list[str], Field(fail_fast=True)]
+# FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
+Tokens = Annotated[
+    list[str],
+    Field(fail_fast=True),  # `FailFast` cannot be hashed, as parts of a union must be
+]
+Texts = Annotated[list[str], FailFast()]
 Tokenizer = Literal["ptb", "moses", "whitespace", "characters"]
 
 TOKENIZER_TEXT: Final = (
@@ -52,8 +55,8 @@ class TokenizeRequest(BaseModel):
     )
 
     text: Texts = Field(description="One string a sentence.")
-    tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
-    model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
+    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
+    model: ModelName = optional(None, "A model of the server. Default: the first one.")
 
 
 Offset = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -80,9 +83,10 @@ Layers = Annotated[
     Annotated[LayerName, Tag(NAME)]
     | Annotated[LayerNumber, Tag(NUMBER)]
     | Annotated[LayerNumbers, Tag(LIST)],
-    one_of(f"{_NAMES}, the number of a layer or a list of numbers"),
+    one_of(f"{_NAMES}, the number of a layer or a list of numbers", NAMED),
 ]
-Sentences = Annotated[list[Tokens], Field(fail_fast=True)]
+Sentence = Annotated[list[str], FailFast()]
+Sentences = Annotated[list[Sentence], FailFast()]
 
 _EMBED_EXAMPLE: Final[dict[str, Any]] = {
     "sentences": [["The", "bank", "of", "the", "river", "."]],
@@ -96,16 +100,15 @@ class SentencesRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    sentences: Sentences | None = optional(
-        None,
+    # Which of the two was sent is read from `model_fields_set`.
+    sentences: Sentences = optional(
+        (),
         "One list of tokens a sentence. An empty sentence and an empty token are legal and keep "
         "their place. Either `sentences` or `text` is required.",
     )
-    text: Texts | None = optional(
-        None, "One string a sentence, which `tokenizer` splits into tokens."
-    )
-    tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
-    model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
+    text: Texts = optional((), "One string a sentence, which `tokenizer` splits into tokens.")
+    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
+    model: ModelName = optional(None, "A model of the server. Default: the first one.")
 
 
 class EmbedRequest(SentencesRequest):
@@ -116,21 +119,22 @@ class EmbedRequest(SentencesRequest):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EMBED_EXAMPLE]})
 
-    layers: Layers | None = optional(
-        None,
+    layers: Layers = optional(
+        "all",
         "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. A number is one "
         "layer, without an axis of layers; a list of numbers keeps the axis. `average` and "
         "`sum` are their plain mean and sum, `concat` joins all layers of a token to one vector. "
         "Default: `all`.",
     )
-    task: TaskName | None = optional(None, "A registered task, whose mix is used.")
-    mix: Mix | None = optional(None, "A scalar mix of the layers.")
-    pooling: Pooling | None = optional(
-        None, "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
+    # Whether `task` and `mix` were sent is read from `model_fields_set`.
+    task: TaskName = optional(None, "A registered task, whose mix is used.")
+    mix: Mix = optional(None, "A scalar mix of the layers.")
+    pooling: Pooling = optional(
+        "none", "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
     )
-    dtype: Dtype | None = optional(None, "Number format of the vectors. Default: `float32`.")
-    normalize: Annotated[bool, Strict()] | None = optional(
-        None,
+    dtype: Dtype = optional("float32", "Number format of the vectors. Default: `float32`.")
+    normalize: Annotated[bool, Strict()] = optional(
+        False,
         "Scale every vector to length 1, after pooling; zeros stay zeros. Default: false.",
     )
 

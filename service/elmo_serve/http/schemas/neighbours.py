@@ -14,14 +14,14 @@ from elmo_serve.http.schemas.embed import (
     Tokens,
     Usage,
 )
+from elmo_serve.mix import Mix, TaskName
 from elmo_serve.schema import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
-from elmo_serve.tasks.schema import Mix, TaskName
 
 DEFAULT_COUNT: Final = 10
 
 Layer = Annotated[
     Annotated[LayerNumber, Tag(NUMBER)] | Annotated[Literal["top", "average"], Tag(NAME)],
-    one_of("'top', 'average' or the number of a layer"),
+    one_of("'top', 'average' or the number of a layer", ("top", "average")),
 ]
 Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
@@ -32,26 +32,25 @@ class NeighboursRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    text: Text | None = optional(None, "The sentence, which `tokenizer` splits into tokens.")
-    tokens: Tokens | None = optional(
-        None, "The sentence as tokens. Either `text` or `tokens` is required."
-    )
-    tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
+    # Which of the fields without a value were sent is read from `model_fields_set`.
+    text: Text = optional("", "The sentence, which `tokenizer` splits into tokens.")
+    tokens: Tokens = optional((), "The sentence as tokens. Either `text` or `tokens` is required.")
+    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
     token: Place = Field(description="The number of the token in the sentence, counted from 0.")
-    layers: Layer | None = optional(
-        None,
+    layers: Layer = optional(
+        "top",
         "The layer that is compared: its number, 0 is the token layer; or `top`, or `average`, "
         "the mean of all layers. Default: `top`.",
     )
-    task: TaskName | None = optional(None, "A registered task, whose mix is compared.")
-    mix: Mix | None = optional(
+    task: TaskName = optional(None, "A registered task, whose mix is compared.")
+    mix: Mix = optional(
         None, "A scalar mix of the layers to compare. `gamma` changes no cosine and is ignored."
     )
-    k: Count | None = optional(
-        None,
+    k: Count = optional(
+        DEFAULT_COUNT,
         f"How many neighbours are returned at most. Default: {DEFAULT_COUNT}.",
     )
-    model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
+    model: ModelName = optional(None, "A model of the server. Default: the first one.")
 
 
 class Neighbour(BaseModel):

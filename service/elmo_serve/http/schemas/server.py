@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from elmo_serve.http.schemas.embed import Int64, Vector
+from elmo_serve.schema import without_default
 
 
 class LimitsResponse(BaseModel):
@@ -78,4 +79,5 @@ class Health(BaseModel):
     models: list[ModelStatus] = Field(
         default=[],
         description="The models that cannot answer, where another one can; else left out.",
+        json_schema_extra=without_default,
     )

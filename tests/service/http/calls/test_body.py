@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -20,8 +22,17 @@ def budget_of(limit: int = MOST) -> ByteBudget:
     return ByteBudget(limit, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic)
 
 
+@contextmanager
+def body_of(scope: Scope, budget: ByteBudget, max_bytes: int = MOST) -> Iterator[Body]:
+    body = Body(scope, budget, max_bytes)
+    try:
+        yield body
+    finally:
+        body.release()
+
+
 async def read(scope: Scope, receive: Receive, budget: ByteBudget, max_bytes: int = MOST) -> bytes:
-    with Body(scope, budget, max_bytes) as body:
+    with body_of(scope, budget, max_bytes) as body:
         await body.receive(receive)
         return body.take()
 
@@ -35,7 +46,7 @@ async def never() -> Message:
 async def test_a_body_in_pieces_is_whole() -> None:
     budget = budget_of()
 
-    with Body(http_scope(), budget, MOST) as body:
+    with body_of(http_scope(), budget) as body:
         await body.receive(pieces(b"a" * LARGE, b"", b"bc"))
         assert body.size == LARGE + 2
         memory = np.zeros(LARGE + 2, np.uint8)
@@ -57,7 +68,7 @@ async def test_what_is_announced_counts_when_it_has_come() -> None:
             await gate.wait()
         return {"type": "http.request", "body": b"a" * LARGE, "more_body": not budget.used}
 
-    with Body(http_scope(content_length=str(MOST)), budget, MOST) as body:
+    with body_of(http_scope(content_length=str(MOST)), budget) as body:
         receiving = asyncio.create_task(body.receive(slow))
         await asyncio.sleep(0)
         assert budget.used == LARGE

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from elmo_serve.http.routes.page import FOLDER
@@ -38,7 +37,7 @@ def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("english")
     with running(folder, model="english", tasks=folder / "tasks") as server:
         for name, task in (("ner", NER), ("normed", NER | {"layer_norm": True})):
-            httpx.put(f"{server.url}/tasks/{name}", json=task).raise_for_status()
+            server.serve_task(name, **task)
         yield server
 
 

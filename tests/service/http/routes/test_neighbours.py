@@ -52,7 +52,6 @@ SHARES = tuple((np.exp(WEIGHTS) / np.exp(WEIGHTS).sum()).tolist())
     [
         ({}, (0, 0, 1)),
         ({"layers": "top"}, (0, 0, 1)),
-        ({"layers": None, "task": None, "mix": None}, (0, 0, 1)),
         ({"layers": 0}, (1, 0, 0)),
         ({"layers": 1.0}, (0, 1, 0)),
         ({"layers": "average"}, (1 / 3, 1 / 3, 1 / 3)),
@@ -101,8 +100,8 @@ def test_static_neighbours_have_the_cosine_of_the_token_layer(searcher: httpx.Cl
         assert near["cosine"] == pytest.approx(cosine(query, own), abs=TOLERANCE)
 
 
-def test_a_task_searches_as_its_mix_does(searcher: httpx.Client) -> None:
-    searcher.put("/tasks/mixed", json=MIX).raise_for_status()
+def test_a_task_searches_as_its_mix_does(searched: Running, searcher: httpx.Client) -> None:
+    searched.serve_task("mixed", **MIX)
 
     assert find(searcher, task="mixed")["neighbours"] == find(searcher, mix=MIX)["neighbours"]
 

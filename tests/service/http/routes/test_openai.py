@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+from tests.support.servers import Running
 
 TEXTS = ["The bank of the river .", "It rains .", "naïve café"]
 TOKENS = [text.split() for text in TEXTS]
@@ -67,9 +69,9 @@ def test_base64_holds_the_same_numbers(client: httpx.Client, count: int) -> None
 
 
 @pytest.fixture
-def task(client: httpx.Client, tasks: object) -> Iterator[str]:
-    client.put("/tasks/ner", json=TASK).raise_for_status()
-    yield "ner"
+def task(server: Running, tasks: Path) -> str:
+    server.serve_task("ner", **TASK)
+    return "ner"
 
 
 def test_a_model_may_name_a_task(client: httpx.Client, task: str) -> None:

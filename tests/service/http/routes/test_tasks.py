@@ -1,6 +1,6 @@
-"""/tasks: named scalar mixes, kept in a folder, seen by the next request."""
+"""/tasks: named scalar mixes, read from a folder of files."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,8 @@ import pytest
 
 from elmo_model import checkpoints
 from elmo_serve.http.media_types import npz
-from elmo_serve.tasks.file import MAX_FILE_BYTES
 from tests.support.embeddings import decoded
-from tests.support.in_process import in_process
-from tests.support.servers import SMALL, until
+from tests.support.servers import SMALL, Running, running, until, write_task
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
 SENTENCES = [["The", "cat", "sat", "."], [], ["alone"]]
@@ -21,6 +19,10 @@ SENTENCES = [["The", "cat", "sat", "."], [], ["alone"]]
 FIRST = {"model": "small", "revision": checkpoints.load(SMALL).origin.revision}
 
 pytestmark = pytest.mark.usefixtures("tasks")
+
+
+def is_served(url: str) -> bool:
+    return httpx.get(url).is_success
 
 
 def vectors(client: httpx.Client, **wanted: Any) -> list[Any]:
@@ -33,90 +35,60 @@ def vectors(client: httpx.Client, **wanted: Any) -> list[Any]:
     return decoded(npz.ENCODER.media_type, response.content)
 
 
-def test_what_is_put_is_there_until_it_is_deleted(client: httpx.Client) -> None:
-    """The laws of the folder itself are in tests/service/tasks."""
+def test_a_file_is_a_task_until_it_is_deleted(
+    server: Running, client: httpx.Client, tasks: Path
+) -> None:
+    """The laws of the folder itself are in tests/service/test_tasks.py."""
     ner = {"name": "ner", **NER, **FIRST}
     assert client.get("/tasks").json() == {"tasks": []}
-    created = client.put("/tasks/ner", json=NER)
-    assert created.status_code == 201
-    assert created.json() == client.get("/tasks/ner").json() == ner
-    for body, status in ((NER, 201), ({"name": "coref", "weights": [1, 2, 3]}, 200)):
-        assert client.put("/tasks/coref", json=body).status_code == status
+    server.serve_task("ner", **NER, fit={"seeds": 3})
+    assert client.get("/tasks/ner").json() == ner
+    server.serve_task("coref", weights=[1, 2, 3])
     usual = {"gamma": 1.0, "layer_norm": False, "description": ""}
     coref = {"name": "coref", "weights": [1.0, 2.0, 3.0], **usual, **FIRST}
     assert client.get("/tasks").json() == {"tasks": [coref, ner]}
 
-    gone = client.delete("/tasks/coref")
+    (tasks / "coref.json").unlink()
 
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert client.get("/tasks/coref").status_code == 404
-    assert client.delete("/tasks/coref").status_code == 404
+    until(lambda: client.get("/tasks/coref").status_code == 404)
     assert client.get("/tasks").json() == {"tasks": [ner]}
 
 
-def test_what_the_weights_were_learned_from_is_kept_in_the_file(
-    client: httpx.Client, tasks: Path
-) -> None:
-    fit = {"data": "é", "seeds": 3, "scores": [0.9, None, True, {}]}
-
-    client.put("/tasks/ner", json={**NER, "fit": fit}).raise_for_status()
-
-    assert json.loads((tasks / "ner.json").read_text())["fit"] == fit
-    assert client.get("/tasks/ner").json() == {"name": "ner", **NER, **FIRST}
-    client.put("/tasks/ner", json=NER).raise_for_status()
-    assert "fit" not in json.loads((tasks / "ner.json").read_text())
-
-
-def test_a_task_whose_file_no_server_would_read_is_refused(
-    client: httpx.Client, tasks: Path
-) -> None:
-    """The lines of the file are indented: nested lists take more room there than in the body."""
-    nested: list[Any] = []
-    for _ in range(150):
-        nested = [nested]
-    body = {**NER, "fit": {"nested": [nested] * 100}}
-    assert len(json.dumps(body)) < MAX_FILE_BYTES
-
-    assert client.put("/tasks/ner", json=body).status_code == 413
-    assert not list(tasks.glob("*.json"))
-
-
-def test_a_put_is_seen_by_the_next_request(client: httpx.Client) -> None:
-    for number in range(20):
+def test_a_task_gives_the_vectors_of_its_mix(server: Running, client: httpx.Client) -> None:
+    for number in range(3):
         mix = {"weights": [number, 0, -number], "gamma": 1 + number / 7}
-        client.put("/tasks/ner", json=mix).raise_for_status()
+        server.serve_task("ner", **mix)
 
         for one, two in zip(vectors(client, task="ner"), vectors(client, mix=mix), strict=True):
             np.testing.assert_array_equal(one, two)
 
 
-def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) -> None:
-    (tasks / "by-hand.json").write_text(json.dumps({"name": "by-hand", **NER}))
+def test_a_file_is_seen_by_all_servers_of_a_folder(server: Running, tmp_path: Path) -> None:
+    tasks = server.log_file.parent / "tasks"
+    with running(tmp_path, model=SMALL, tasks=tasks) as other:
+        path = write_task(tmp_path, "moved", **NER)
+        path.rename(tasks / path.name)
+        for url in (server.url, other.url):
+            until(partial(is_served, f"{url}/tasks/moved"))
 
-    until(lambda: client.get("/tasks/by-hand").status_code == 200)
-    assert client.get("/tasks/by-hand").json() == {"name": "by-hand", **NER, **FIRST}
-    assert [task["name"] for task in client.get("/tasks").json()["tasks"]] == ["by-hand"]
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_the_server_writes_no_task(client: httpx.Client, tasks: Path, method: str) -> None:
+    answer = client.request(method, "/tasks/ner", json=NER)
 
-async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    for status in (201, 200):
-        async with in_process(tasks=None) as s:
-            assert (await s.client.put("/tasks/ner", json=NER)).status_code == status
-    assert (tmp_path / "elmo-serve" / "tasks" / "ner.json").is_file()
+    assert answer.status_code == 405 and "GET" in answer.headers["allow"]
+    assert not list(tasks.iterdir())
 
 
 def test_without_a_task_folder_the_server_runs_and_names_the_setting(
     narrow_client: httpx.Client,
 ) -> None:
     assert narrow_client.get("/tasks").json() == {"tasks": []}
-    for answer, status in (
-        (narrow_client.get("/tasks/ner"), 404),
-        (narrow_client.put("/tasks/ner", json=NER), 409),
-        (narrow_client.delete("/tasks/ner"), 404),
-        (narrow_client.post("/embed", json={"sentences": [], "task": "ner"}), 404),
+    for answer in (
+        narrow_client.get("/tasks/ner"),
+        narrow_client.post("/embed", json={"sentences": [], "task": "ner"}),
     ):
-        assert answer.status_code == status
+        assert answer.status_code == 404
         assert "ELMO_TASKS" in answer.json()["detail"]
+    body = {"sentences": [], "mix": {"weights": [1, 2, 3]}}
+    assert narrow_client.post("/embed", json=body).status_code == 200
