@@ -1,6 +1,6 @@
 """An index of uses as a folder of files, which processes share through the page cache.
 
-index.json      the description, its version, and the SHA-256 of each other file
+index.json      the description, and its version
 centre.npy      float32 (L + 1, 2P), the mean of each layer
 words.txt       the W words, one a line
 tokens.npy      uint32 (N,), the number of each token's word
@@ -9,7 +9,6 @@ starts.npy      uint64 (S + 1,), the first token of each sentence, and N
 1.npy, 2.npy    float16 (N, 2P), one for each layer above 0, centred
 """
 
-import hashlib
 import json
 import os
 import secrets
@@ -30,7 +29,7 @@ from elmo_model.files.runtime import mapped_array
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import IndexFolderError, Sentences
 
-VERSION: Final = 3
+VERSION: Final = 4
 FILE: Final = "index.json"
 
 # numpy evaluates the header of a file as Python.
@@ -89,8 +88,7 @@ class IndexWriter:
             np.save(folder / "starts.npy", index.starts)
             text = "".join(f"{word}\n" for word in index.words)
             (folder / "words.txt").write_bytes(text.encode("utf-8", "surrogatepass"))
-            sums = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
-            facts = {"version": VERSION, **asdict(index.info), "sha256": sums}
+            facts = {"version": VERSION, **asdict(index.info)}
             write_bytes(folder / FILE, json.dumps(facts, indent=1).encode())
         return index
 
@@ -103,14 +101,13 @@ class IndexWriter:
 def open_index(folder: Path) -> UsesIndex:
     """Map an index into memory.
 
-    Sizes, types and shapes are checked, not the vectors: see `check_index`. Raises
-    IndexFolderError for a folder that is no index, or a damaged one.
+    Sizes, types and shapes are checked, not the vectors. Raises IndexFolderError for a folder that
+    is no index, or a damaged one.
     """
     try:
         facts = json.loads((folder / FILE).read_bytes())
         if facts.pop("version") != VERSION:
             raise ValueError("it is of another version: make it anew")
-        facts.pop("sha256")
         info = IndexInfo(**facts)
         words = (folder / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")
         index = UsesIndex(
@@ -143,15 +140,6 @@ def open_index(folder: Path) -> UsesIndex:
     return index
 
 
-def check_index(folder: Path) -> IndexInfo:
-    """Open an index and compare the SHA-256 of each file. Raises IndexFolderError."""
-    info = open_index(folder).info
-    for name, expected in json.loads((folder / FILE).read_bytes())["sha256"].items():
-        if _sha256(folder / name) != expected:
-            raise IndexFolderError(f"{folder / name} has changed since it was written")
-    return info
-
-
 @contextmanager
 def temporary_folder(parent: Path) -> Iterator[Path]:
     """Make a folder in `parent`, which is made as well; remove it at the end if it is still there.
@@ -177,8 +165,3 @@ def _array(path: Path, dtype: type[Any], shape: tuple[int, ...]) -> NDArray[Any]
             f"{path.name} is {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}"
         )
     return np.asarray(array)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

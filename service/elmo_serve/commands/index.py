@@ -24,26 +24,19 @@ _TOKENISED = "whitespace"
 
 
 @click.command()
-@click.argument("text", type=PlainText(path_type=Path, exists=True, dir_okay=False), required=False)
-@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.argument("text", type=PlainText(path_type=Path, exists=True, dir_okay=False))
+@click.argument("folder", type=click.Path(path_type=Path))
 @model_option()
 @tokenizer_option("Splits each line into tokens. Default: that of the model.")
 @click.option("--tokenised", is_flag=True, help="The tokens of TEXT have spaces between them.")
-@click.option(
-    "--check",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Compare an index with the checksums of its files, and write none.",
-)
 @device_option()
 @precision_option()
 def index(
-    text: Path | None,
-    folder: Path | None,
+    text: Path,
+    folder: Path,
     model: str,
     tokenizer: str | None,
     tokenised: bool,
-    check: Path | None,
     device: str,
     precision: str,
 ) -> None:
@@ -57,16 +50,10 @@ def index(
       $ elmo index corpus.txt uses --model english
       $ ELMO_INDEX=uses elmo serve --model english
     """
-    from elmo_model.uses import files, indexing
+    from elmo_model.uses import indexing
     from elmo_model.uses.index import IndexInfo
     from elmo_serve.models.in_process import open_network
 
-    if check is not None:
-        found = files.check_index(check)
-        click.echo(f"{check} is whole: {found.tokens:,} tokens of {found.text}, {found.model}")
-        return
-    if text is None or folder is None:
-        fail("expected TEXT and FOLDER, or --check FOLDER", code=2)
     if tokenised and tokenizer:
         fail("--tokenizer splits text, and --tokenised says that it is split already", code=2)
     start = time.perf_counter()

@@ -1,14 +1,15 @@
-"""The folder of an index: what is refused at the start, and by its checksums."""
+"""The folder of an index: what is refused at the start."""
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from elmo_model.files.locks import share_folder
-from elmo_model.uses.files import IndexWriter, check_index, open_index, temporary_folder
+from elmo_model.uses.files import IndexWriter, open_index, temporary_folder
 from elmo_model.uses.index import UsesIndex
 from elmo_model.uses.indexing import write_index
 from elmo_model.uses.text import IndexFolderError
@@ -57,7 +58,7 @@ def cut(name: str) -> Callable[[Path], object]:
         replaced("1.npy", b"'<f2'", b"'|O8'"),
         replaced("words.txt", b"b\n", b"\xff\n"),
         replaced("words.txt", b"b\n", b"\n\n"),
-        replaced("index.json", b'"version": 3', b'"version": 2'),
+        replaced("index.json", b'"version": 4', b'"version": 2'),
         replaced("index.json", b'"layers": 3', b'"layers": "x"'),
         replaced("index.json", b'"dimension": 8', b'"dimension": 9'),
         lambda folder: (folder / "index.json").write_text("[]"),
@@ -73,9 +74,8 @@ def test_a_folder_that_does_not_fit_is_refused(
         open_index(folder)
 
 
-def test_changed_bytes_are_found_by_the_checksums(folder: Path) -> None:
+def test_changed_bytes_are_searched_or_refused(folder: Path) -> None:
     """Wherever they are: at the start or later no other error is raised, nor the process ended."""
-    assert check_index(folder).tokens == 7
     draw = np.random.default_rng(0)
     for path in sorted(folder.glob("*.*")):
         whole = path.read_bytes()
@@ -83,15 +83,8 @@ def test_changed_bytes_are_found_by_the_checksums(folder: Path) -> None:
             data = np.frombuffer(whole, np.uint8).copy()
             data[draw.integers(len(data))] ^= np.uint8(1 << draw.integers(8))
             path.write_bytes(data.tobytes())
-            try:
+            with suppress(IndexFolderError):
                 searched(open_index(folder))
-            except IndexFolderError:
-                pass
-            else:
-                if path.name == "index.json":
-                    continue
-                with pytest.raises(IndexFolderError, match="changed"):
-                    check_index(folder)
         path.write_bytes(whole)
 
 

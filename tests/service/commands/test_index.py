@@ -52,14 +52,3 @@ def test_text_is_split_as_the_training_text_of_the_model() -> None:
         index("text.txt.xz", f"index{name}", *(("--tokenizer", name) if name else ()))
 
         assert open_index(Path(f"index{name}")).place(0)[0][: len(words)] == words
-
-
-def test_the_checksums_of_an_index_are_compared() -> None:
-    index("text.txt", "index")
-
-    assert f"{TOKENS:,} tokens" in index("--check", "index")
-    data = bytearray(Path("index/1.npy").read_bytes())
-    data[-1] ^= 1
-    Path("index/1.npy").write_bytes(data)
-    found = elmo("index", "--check", "index")
-    assert found.exit_code == 1 and "1.npy" in found.stderr

@@ -35,7 +35,6 @@ READS: dict[str, list[Arguments]] = {
         lambda file, out: [file, out / "index", "--model", SMALL],
         lambda file, out: [__file__, out / "index", "--model", file],
         lambda file, _: [__file__, file / "deeper", "--model", SMALL],
-        lambda file, _: ["--check", file],
     ],
     "info": [lambda file, _: [file]],
     "look": [lambda file, _: ["a b", "a c", "--model", file]],

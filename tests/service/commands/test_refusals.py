@@ -97,7 +97,7 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
         (f"{SERVER} --device cpu", 2, "--device"),
     ],
     "index --model SMALL": [
-        ("", 2, "FOLDER"),
+        ("", 2, "TEXT"),
         ("a.txt", 2, "FOLDER"),
         ("a.txt x --tokenised --tokenizer ptb", 2, "--tokenised"),
         ("a.txt x --model nonesuch", 1, "nonesuch"),
@@ -105,7 +105,6 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
         ("a.txt a.txt", 1, "exists"),
         ("empty.txt x", 1, "no token"),
         ("torn.xz x", 1, "torn.xz"),
-        ("--check .", 1, "no index"),
     ],
     "train run --text a.txt --rows 4 --unroll 5 --samples 8": [
         ("--shape big", 2, "original"),
