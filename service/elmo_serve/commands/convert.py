@@ -8,7 +8,6 @@ from typing import Final
 
 import click
 
-from elmo_model.models.catalogue import tokenization
 from elmo_serve.commands.options import refuse_given, resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 
@@ -79,7 +78,6 @@ def convert(
         step(f"Reading {source}")
         resolved = resolve_model(source)
         elmo = open_model(resolved)
-        own = tokenization(elmo.origin.name, resolved)
         stored = None if softmax == "none" else find_softmax(resolved, elmo, words=softmax_words)
         if softmax != "none" and (stored is None or not native):
             owner = source if stored is None else "a pair"
@@ -93,13 +91,6 @@ def convert(
     click.echo(f"Wrote {destination}: {elmo.origin.name}, {form}, {size / 1e6:.1f} MB")
     if stored is not None and not native:
         tell("a pair keeps no softmax: it is left out")
-    kept_name = elmo.origin.name if native else destination.name
-    if (copied := tokenization(kept_name, str(destination))) != own:
-        tell(
-            f"text is split by the name of a model: for {kept_name} by {copied[0]} for "
-            f"{copied[1]}, for {source} by {own[0]} for {own[1]}; name the tokenizer in requests "
-            "and commands"
-        )
     if elmo.tasks and not native:
         names = ", ".join(task.name for task in elmo.tasks)
         tell(

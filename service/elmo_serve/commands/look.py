@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,7 +21,7 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.terminal import print_table, steps, tell
+from elmo_serve.commands.terminal import print_table, steps
 from elmo_serve.files.connected import connected
 
 _PATIENCE_SECONDS = 5.0
@@ -64,8 +63,6 @@ def look(texts: tuple[str, ...], word: str | None, raw: bool, **options: Any) ->
             server = connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS)
             source = uses.source_of_server(stack.enter_context(server), tokenizer)
         step("Comparing")
-        for name in filter(os.path.isfile, texts):
-            tell(f"{name} is compared as a text; the file of this name is not read")
         found = uses.look(source, texts, word, centred=not raw)
     if options["as_json"]:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))

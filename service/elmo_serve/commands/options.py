@@ -7,7 +7,6 @@ docstring names.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,10 +15,9 @@ import click
 from click.core import ParameterSource
 
 from elmo_model.inference.precision import PRECISIONS
-from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import TOKENIZERS, raw_note
 from elmo_serve.commands.terminal import download_progress, fail, tell
-from elmo_serve.files.inputs import TABLES, input_format
+from elmo_serve.files.inputs import input_format
 from elmo_serve.models.download import locate
 
 ORDER: Final = (
@@ -55,14 +53,12 @@ class Number(click.FloatRange):
 class PlainText(click.Path):
     """A text, or a pattern of texts, of a sentence a line.
 
-    Files that another format's ending names are refused, and tables told of.
+    Files that another format's ending names are refused.
     """
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if (form := input_format(str(value))) != "plain":
             self.fail(f"{value} is {form} by its ending; expected a sentence a line.", param, ctx)
-        if str(value).endswith(TABLES):
-            tell(f"{value} is read as plain text: each line is a sentence")
         return super().convert(value, param, ctx)
 
 
@@ -188,19 +184,4 @@ def resolve_model(model: str) -> str:
     A published model is downloaded if the cache lacks it, with progress on the terminal. Raises
     DownloadError and SettingsError.
     """
-    note_path_of_this_name(model)
     return locate(model, progress=download_progress)
-
-
-def note_path_of_this_name(name: str) -> None:
-    """Mention the file or folder that a name hides."""
-    if canonical(name) in BUILT_IN:
-        kind = "built-in"
-    elif published_model(name) is not None:
-        kind = "published"
-    else:
-        return
-    # Unlike `Path.exists`, False in a working folder that this user may not search.
-    if os.path.exists(name):  # noqa: PTH110
-        what = "folder" if os.path.isdir(name) else "file"  # noqa: PTH112
-        tell(f"{name} names the {kind} model; write ./{name} for the {what} of this name")

@@ -15,21 +15,14 @@ from elmo_model.text.batches import by_length
 from elmo_model.text.tokenizers import RAW_FROM, raw_note
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import (
-    MODEL_OR_SERVERS,
-    WITH_SERVER,
     PlainText,
-    api_key_option,
     device_option,
-    model_of_server,
     model_option,
-    refuse_given,
     resolve_model,
-    server_option,
     tokenizer_option,
 )
 from elmo_serve.commands.terminal import tell
 from elmo_serve.commands.tokenize import split_lines
-from elmo_serve.files.connected import connected
 from elmo_serve.output import Scores
 
 if TYPE_CHECKING:
@@ -46,9 +39,7 @@ _Scored = Sequence[Iterable[Any]]  # tokens, forward and backward surprisal, whe
 
 @click.command()
 @click.argument("text", type=PlainText(exists=True, dir_okay=False, allow_dash=True))
-@model_option(MODEL_OR_SERVERS)
-@server_option()
-@api_key_option
+@model_option()
 @tokenizer_option(
     "Split each line into tokens; model: with the tokenizer of the model. Default: whitespace.",
     "model",
@@ -65,8 +56,6 @@ _Scored = Sequence[Iterable[Any]]  # tokens, forward and backward surprisal, whe
 def score(
     text: str,
     model: str,
-    server: str | None,
-    api_key: str | None,
     tokenizer: str | None,
     softmax: Path | None,
     softmax_words: int | None,
@@ -84,19 +73,7 @@ def score(
     Examples:
       $ elmo score sentences.txt > surprisal.tsv
       $ elmo score text.txt --model runs/mine --tokenizer moses
-      $ elmo score sentences.txt --server http://localhost:8000
     """
-    if server is not None:
-        refuse_given(WITH_SERVER, "softmax", "softmax_words", "device")
-        with connected(server, api_key, model_of_server()) as client:
-            info = client.info()
-            sentences = _sentences(text, tokenizer, info["tokenizer"], info["language"])
-            _write(
-                (each.tokens, each.forward, each.backward, each.unknown)
-                for lines in _pieces(sentences)
-                for each in client.score(lines)
-            )
-        return
     from elmo_serve.models.in_process import place_of
     from elmo_serve.workers.language import LanguageModel
 

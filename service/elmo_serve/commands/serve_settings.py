@@ -13,7 +13,6 @@ from typing import Any, Final
 import click
 
 from elmo_model.models.catalogue import BUILT_IN, path_fault
-from elmo_serve.commands.options import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.models.download import DownloadError, cache_settings, locate, with_cache
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
@@ -100,7 +99,6 @@ def with_resolved_models(settings: Settings, called: str = variable("models")) -
     """
     specs = []
     for spec in settings.specs:
-        note_path_of_this_name(spec.source)
         try:
             source = locate(spec.source, lambda: cache_settings(settings), download_progress)
         except DownloadError as error:

@@ -20,20 +20,18 @@ from elmo_model.text.files import lines_in, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import PlainText, json_option, model_option, tokenizer_option
-from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.commands.terminal import fail
 
 
 @click.command()
 @click.argument("input", type=PlainText(exists=True, dir_okay=False, allow_dash=True), default="-")
 @model_option("Name or path of the model, which at a path is known by the name of its folder.")
 @tokenizer_option()
-@click.option("--language", help="Language code for moses. Default: that of the model.")
 @json_option("Print text, tokens and offsets as JSON.")
 def tokenize(
     input: str,  # noqa: A002 - the argument's name
     model: str,
     tokenizer: str | None,
-    language: str | None,
     as_json: bool,
 ) -> None:
     """Split each line of INPUT into tokens.
@@ -49,15 +47,8 @@ def tokenize(
     is_name = canonical(model) in BUILT_IN or published_model(model) is not None
     if not is_name and "/" not in model and (fault := path_fault(model)) is not None:
         fail(fault, code=1)
-    own, usual_language = tokenization(model, model)
-    if language and (tokenizer or own) != "moses":
-        fail(f"--language has no effect on {tokenizer or own}, expected --tokenizer moses", code=2)
-    split = tokenizer_of(tokenizer or own, language or usual_language)
-    if language:
-        from elmo_model.text.tokenizers.moses import LANGUAGES
-
-        if language not in LANGUAGES:
-            tell(f"moses has no rules for {language!r}, only for {', '.join(sorted(LANGUAGES))}")
+    usual, language = tokenization(model, model)
+    split = tokenizer_of(tokenizer or usual, language)
     for text, found in split_lines(input, split):
         if as_json:
             members = {"text": text, "tokens": found.tokens, "offsets": found.offsets}

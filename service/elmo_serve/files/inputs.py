@@ -130,9 +130,6 @@ SPLIT = InputFormat(_split)
 STDIN: Final = "-"
 """The name of standard input."""
 
-TABLES: Final = (".csv", ".tsv", ".jsonl")
-"""Endings of tables, whose lines are read as sentences: commands say so."""
-
 
 def input_format(path: str) -> str:
     """Return the name of the format of a file by its ending, beside that of a compression."""

@@ -63,13 +63,6 @@ def test_weights_are_rounded_to_16_bits(published: Path, tmp_path: Path, dtype: 
     assert open_model(half).origin.revision == open_model(again).origin.revision
 
 
-def test_a_copy_whose_name_tells_no_tokenizer_is_noted(tmp_path: Path) -> None:
-    noted = elmo("convert", "english", tmp_path / "copy").stderr
-    assert "for copy by moses for en, for english by ptb for en; name the tokenizer" in noted
-    assert "tokenizer" not in elmo("convert", "english", tmp_path / "english").stderr
-    assert "tokenizer" not in elmo("convert", "english", tmp_path / "copy.safetensors").stderr
-
-
 def test_a_weight_that_16_bits_cannot_hold_is_named(tmp_path: Path) -> None:
     model = open_model(SMALL)
     with torch.no_grad():

@@ -83,12 +83,3 @@ def test_a_wrong_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
         if found.exit_code:
             assert lines[-1].startswith(("elmo: ", "Error: ")), lines
             assert "Traceback" not in found.output
-
-
-def test_a_table_that_is_tokenised_is_told_of(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("text\tlabel\n")
-
-    result = elmo("tokenize", tmp_path / "x.tsv")
-
-    assert result.stdout == "text label\n"
-    assert result.stderr.endswith("x.tsv is read as plain text: each line is a sentence\n")

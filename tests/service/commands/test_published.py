@@ -1,4 +1,4 @@
-"""Model names in commands: a name wins over a file or folder of that name, with a note."""
+"""Model names in commands: a name wins over a file or folder of that name."""
 
 from __future__ import annotations
 
@@ -84,21 +84,6 @@ def test_the_variable_names_no_model_of_a_server(server: Running) -> None:
 
     assert result.exit_code == 0, result.output
     assert refused.exit_code == 1 and "nowhere" in refused.stderr
-
-
-@pytest.mark.parametrize(("name", "kind"), [("small", "published"), ("english", "built-in")])
-def test_a_folder_of_that_name_is_mentioned(
-    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
-) -> None:
-    (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path)
-
-    result = elmo("info", name, **places)
-
-    assert result.exit_code == 0
-    assert result.stderr == (
-        f"elmo: {name} names the {kind} model; write ./{name} for the folder of this name\n"
-    )
 
 
 def test_a_path_with_a_slash_is_never_a_name(

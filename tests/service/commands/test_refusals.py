@@ -180,7 +180,6 @@ OTHERS = [
     ("tasks original out", 1, "ELMO_OFFLINE"),
     ("tokenize a.conllu", 2, "conllu"),
     ("tokenize a.txt --model seqevc", 1, "seqevc"),
-    ("tokenize a.txt --language de", 2, "moses"),
     ("tokenize dot.txt --tokenizer moses", 1, "line 2"),
     ("tokenize latin.txt --tokenizer moses", 1, "UTF-8"),
     ("train run --text a.conllu", 2, "conllu"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from elmo_model.checkpoints import softmax
 from elmo_model.models.opening import open_model
 from elmo_model.training.perplexity import per_token
@@ -14,7 +12,6 @@ from elmo_serve.commands.score import _pieces
 from tests.support import training_golden as golden
 from tests.support.command_line import elmo
 from tests.support.language_models import write_bundle
-from tests.support.servers import running
 
 
 def test_each_token_has_a_row_with_its_surprisal(tmp_path: Path) -> None:
@@ -60,26 +57,6 @@ def test_a_softmax_of_its_own_is_cut_and_text_is_split(tmp_path: Path) -> None:
         rows = [line.split("\t") for line in run.stdout.splitlines()[1:]]
         assert [row[2] for row in rows] == tokens
     assert {row[4] for row in rows} == {"1"}
-
-
-def test_a_server_gives_the_same_table(tmp_path: Path) -> None:
-    model, text = write_bundle(tmp_path / "bilm_tf"), tmp_path / "text.txt"
-    text.write_text("the of\n\nIt, unheard-of.\n")
-    options = (text, "--tokenizer", "model")
-
-    here = elmo("score", *options, "--model", model)
-    with running(tmp_path, model=model, cache=tmp_path / "cache") as server:
-        there = elmo("score", *options, "--server", server.url)
-
-    assert there.exit_code == here.exit_code == 0, there.stderr
-    own, theirs = (
-        [line.split("\t") for line in each.stdout.splitlines()] for each in (here, there)
-    )
-    assert [row[:3] + row[4:5] for row in theirs] == [row[:3] + row[4:5] for row in own]
-    # Batches differ: float32 to its last digits, bits of at most 10.
-    for one, other in zip(own[1:], theirs[1:], strict=True):
-        numbers = [float(row[column]) for row in (one, other) for column in (3, 5, 6)]
-        assert numbers[:3] == pytest.approx(numbers[3:], abs=1e-4)
 
 
 def test_what_is_scored_is_written_before_more_is_read() -> None:

@@ -19,7 +19,6 @@ def tokenize(*arguments: str, text: str | bytes = "It can't rain.\n\nZÃ¼rich, æ
         ([], "It ca n't rain ."),
         (["--model", "original"], "It can 't rain ."),
         (["--tokenizer", "whitespace"], "It can't rain."),
-        (["--tokenizer", "moses", "--language", "fr"], "It can' t rain ."),
         (["--model", "multilingual-fr"], "It can' t rain ."),
         (["--model", "/models/seqvec"], "I T C A N ' T R A I N ."),
         (["--model", "seqvec/weights.hdf5"], "I T C A N ' T R A I N ."),
@@ -49,12 +48,3 @@ def test_lines_are_those_that_embed_reads() -> None:
     result = tokenize("--tokenizer", "whitespace", text="\ufeffa b\r\nc\rd\n".encode())
 
     assert result.stdout_bytes == b"a b\nc d\n"
-
-
-def test_a_language_without_rules_is_named() -> None:
-    known, unknown = (
-        tokenize("--tokenizer", "moses", "--language", each) for each in ("de", "klingon")
-    )
-    assert (known.exit_code, known.stderr) == (0, "")
-    assert unknown.exit_code == 0
-    assert "moses has no rules for 'klingon', only for as, bn, ca," in unknown.stderr
