@@ -23,7 +23,7 @@ from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.tokenizers import raw_note
 from elmo_model.training import TrainingError
-from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
+from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import Perplexity, per_token
 from elmo_model.training.run import Folder, Plan, language_model, trained_model
@@ -46,6 +46,8 @@ def train(options: TrainOptions) -> int:
         network = options.network()
         config = options.config(network)
         shards = find_shards(options.text)
+        if options.heldout is not None:
+            refuse_shard(options.heldout, shards)
         chosen = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
         busy = "another elmo train writes this run; wait for its end, or name another folder"
         stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))

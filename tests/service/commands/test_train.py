@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -118,6 +119,24 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
     replace(Snapshot.read(path), seconds=7200.0).write(path.parent)
     assert elmo(*arguments, "--minutes", 60).exit_code == 0
     assert steps_of(run) == 9
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_a_heldout_text_that_is_trained_on_begins_no_run(
+    tmp_path: Path, small: list[object], is_linked: bool
+) -> None:
+    """The same file, and another one with the same bytes."""
+    shard, heldout = Path(str(small[1])), tmp_path / "heldout.txt"
+    if is_linked:
+        heldout.symlink_to(shard)
+    else:
+        shutil.copy(shard, heldout)
+
+    refused = elmo("train", tmp_path / "run", *small, "--heldout", heldout)
+
+    assert refused.exit_code == 1
+    assert str(heldout) in refused.stderr and str(shard) in refused.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_heldout_text_without_a_word_begins_no_run(tmp_path: Path, small: list[object]) -> None:
