@@ -332,7 +332,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("module", ["elmo_serve.http.server", "elmo_client"])
+@pytest.mark.parametrize("module", ["elmo_serve.http.server", "elmo_client", "elmo_model"])
 def test_the_front_process_and_the_client_load_no_torch(module: str) -> None:
     found = run(
         f"import sys, {module}\n"

@@ -25,6 +25,7 @@ import httpx
 import numpy as np
 import pytest
 
+import elmo_model
 from elmo_serve.commands.embed import embed
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
@@ -206,6 +207,15 @@ def test_glove_stands_beside_elmo(server: Running) -> None:
     tagger(names["sentences"]).sum().backward()
     is_learned = tagger.words.weight.grad.any(dim=1).tolist()
     assert is_learned == [False, True, True, True, False]  # zeros for unknown words stay
+
+
+def test_the_library_gives_the_vectors_of_its_page(server: Running) -> None:
+    (block,) = blocks("library.md", "python")
+    names: dict[str, Any] = {}
+
+    assert run(block, server, names) == "torch.Size([3, 5, 512])\n"
+    assert names["second"].shape == (3, 1, 512)
+    assert set(re.findall(r"^\| `(\w+)", read("library.md"), re.MULTILINE)) <= {*elmo_model.__all__}
 
 
 def test_every_tool_of_migrate_has_old_and_new_code_in_turn() -> None:
