@@ -94,21 +94,22 @@ def main() -> int:
         enlarge(options.text, max(1, options.tokens // 50), first)
         form, source = OUTPUTS["allennlp"], LengthSorted(cast(InProcess, network), wanted)
         if not options.cold:
-            EmbedRun(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
+            EmbedRun(form, source).to_file(Text(first, "first"), Path(folder, "aside"), {})
             network.seconds = 0.0
-        report = EmbedRun(Text(text, "text"), form, source, step).to_file(output, {})
-        size = output.stat().st_size / 1e6
+        run = EmbedRun(form, source, step)
+        run.to_file(Text(text, "text"), output, {})
+        seconds, size = run.seconds, output.stat().st_size / 1e6
     memory = own_memory(os.getpid())
     print(f"{network.info.name}; {machine.describe()}\n")
     columns = ("tokens", "sentences", "tokens/s", "the network alone", "share", "MB, early, last")
     print(machine.head(*columns, "file", names=0))
     cells = (
-        *(f"{report.tokens:,}", f"{report.sentences:,}"),
-        *(f"{report.tokens / each:,.0f}" for each in (report.seconds, network.seconds)),
-        *(f"{network.seconds / report.seconds:.1%}", f"{early:,.0f} {memory:,.0f}", f"{size:,.0f}"),
+        *(f"{run.tokens:,}", f"{run.sentences:,}"),
+        *(f"{run.tokens / each:,.0f}" for each in (seconds, network.seconds)),
+        *(f"{network.seconds / seconds:.1%}", f"{early:,.0f} {memory:,.0f}", f"{size:,.0f}"),
     )
     print(machine.row(*cells))
-    rest = report.seconds - network.seconds
+    rest = seconds - network.seconds
     parts = (marks[0], marks[1] - marks[0], marks[2] - marks[1], network.seconds, rest)
     columns = ("start", "checkpoint", "encoder", "network", "file", "seconds")
     print(f"\n{machine.head(*columns, names=0)}")

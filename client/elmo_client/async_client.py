@@ -224,7 +224,7 @@ class AsyncClient:
         sentences: Sentences | Texts,
         cut: type[RequestBatches],
         selection: Selection,
-        embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, list[_Result]]],
+        embed: Callable[[EmbedRequest, Mapping[str, Any]], Coroutine[Any, Any, list[_Result]]],
     ) -> AsyncIterator[_Result]:
         info = await self._session.info()
         selection = selection.with_members(model=self._session.model)
@@ -247,7 +247,7 @@ class AsyncClient:
                     request, cutting = await cutting, None
                     is_at_end = request is None
                     if request is not None:
-                        running.append(asyncio.create_task(embed(request, info["revision"])))
+                        running.append(asyncio.create_task(embed(request, info)))
         finally:
             rest = [*running, *([cutting] if cutting else [])]
             for each in rest:

@@ -15,6 +15,7 @@ from collections.abc import (
     Coroutine,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from concurrent.futures import CancelledError, Future
@@ -237,7 +238,7 @@ class Client:
         sentences: Iterable[Sequence[str]],
         cut: type[RequestBatches],
         selection: Selection,
-        embed: Callable[[EmbedRequest, str], Awaitable[list[_Result]]],
+        embed: Callable[[EmbedRequest, Mapping[str, Any]], Awaitable[list[_Result]]],
     ) -> Iterator[_Result]:
         if isinstance(sentences, AsyncIterable):
             raise CannotSend("an async iterable is read by AsyncClient; expected another iterable")
@@ -247,7 +248,7 @@ class Client:
         running: deque[Future[list[_Result]]] = deque()
         try:
             for request in batches.cut(sentences):
-                running.append(self._loop.start(embed, request, info["revision"]))
+                running.append(self._loop.start(embed, request, info))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
                     yield from result(running.popleft())
             while running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import warnings
@@ -88,6 +89,9 @@ def main(ctx: click.Context) -> None:
     # Process 1 of a container has no default action for SIGTERM. One that comes before the command
     # has handlers of its own would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a character of the text
+            stream.reconfigure(errors="backslashreplace")
     if ctx.invoked_subcommand is None:
         click.echo(_FIRST_STEPS)
 

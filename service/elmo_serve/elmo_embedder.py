@@ -180,17 +180,12 @@ class ElmoEmbedder:
             if self._stateful
             else LengthSorted(self._network, wanted)
         )
-        identity = {
-            "layers": output_format,
-            "state": type(source).__name__,
-            "batch size": batch_size,
-        }
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "input.txt"
             with path.open("w", encoding="utf-8") as file:
                 file.writelines(f"{line.rstrip()}\n" for line in lines)
             text = Text(path, "input_file")
-            EmbedRun(text, form, source).to_file(Path(output_file_path), identity, force=True)
+            EmbedRun(form, source).to_whole(text, Path(output_file_path))
 
 
 def _line(line: str, called: str) -> str:

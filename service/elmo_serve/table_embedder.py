@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
+from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs.parquet import vector_column
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import open_network
@@ -58,16 +59,28 @@ class TableEmbedder:
         self._split = network.tokenizer()
 
     def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
-        """Map a table to one with the further columns, in the same order."""
+        """Map a table to one with the further columns, in the same order.
+
+        A row whose text or tokens are null has null vectors. Raises FileError for a column that is
+        there already, and for a null among the tokens of a row.
+        """
+        added = {"vectors", "shape", *([self._tokens] if self._text is not None else [])}
+        if present := sorted(added & set(table.column_names)):
+            raise FileError(f"the table has a column {present[0]!r} already: rename it")
         if self._text is not None:
-            sentences = [self._split(text).tokens for text in table[self._text].to_pylist()]
-            column = pyarrow.array(sentences, pyarrow.list_(pyarrow.string()))
+            texts = table[self._text].to_pylist()
+            split = [None if text is None else self._split(text).tokens for text in texts]
+            column = pyarrow.array(split, pyarrow.list_(pyarrow.string()))
             table = table.append_column(self._tokens, column)
-        else:
-            sentences = table[self._tokens].to_pylist()
-        arrays = self._source.embed(sentences)
+        rows = table[self._tokens].to_pylist()
+        for number, row in enumerate(rows):
+            if row is not None and None in row:
+                raise FileError(f"row {number}: a token is null; expected strings")
+        vectors = iter(self._source.embed(row for row in rows if row is not None))
+        arrays = [None if row is None else next(vectors) for row in rows]
         shapes = pyarrow.array(
-            [list(array.shape) for array in arrays], pyarrow.list_(pyarrow.int64())
+            [None if array is None else list(array.shape) for array in arrays],
+            pyarrow.list_(pyarrow.int64()),
         )
         return table.append_column("vectors", vector_column(arrays)).append_column("shape", shapes)
 

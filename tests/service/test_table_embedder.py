@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from elmo_model.models.opening import open_model
+from elmo_serve.files.inputs import FileError
 from elmo_serve.models.download import DownloadError
 from elmo_serve.output import SelectionError
 from elmo_serve.table_embedder import TableEmbedder
@@ -49,6 +50,27 @@ def test_text_is_split_by_the_tokenizer_of_the_model() -> None:
 
     assert found["tokens"].to_pylist()[1] == ["No", "."]
     assert found["shape"].to_pylist() == [[found["shape"].to_pylist()[0][0]]] * 2
+
+
+@pytest.mark.parametrize("column", ["tokens", "text"])
+def test_a_row_of_null_has_null_vectors(column: str) -> None:
+    rows = {"tokens": [["a", "b"], None, ["c"], []], "text": ["a b", None, "c", ""]}[column]
+    embedder = TableEmbedder(str(SMALL), text="text" if column == "text" else None)
+
+    found = embedder(pyarrow.table({column: rows}))
+
+    assert found["tokens"].to_pylist() == [["a", "b"], None, ["c"], []]
+    assert found["shape"].to_pylist() == [[2, 32], None, [1, 32], [0, 32]]
+    lengths = [None if row is None else len(row) for row in found["vectors"].to_pylist()]
+    assert lengths == [64, None, 32, 0]
+
+
+def test_a_null_among_tokens_and_a_second_column_are_refused() -> None:
+    with pytest.raises(FileError, match="row 1: a token is null"):
+        TableEmbedder(str(SMALL))(pyarrow.table({"tokens": [["a"], ["b", None]]}))
+    table = pyarrow.table({"text": ["a"], "tokens": [["b"]]})
+    with pytest.raises(FileError, match="'tokens' already"):
+        TableEmbedder(str(SMALL), text="text")(table)
 
 
 def test_a_frame_keeps_its_index() -> None:

@@ -24,7 +24,7 @@ def embeddings(vectors: Sequence[Any], layers: tuple[int, ...] | None = (0, 1, 2
     if vectors:  # of what tests put in, two axes are tokens and width
         shape = (*vectors[0].shape[:-2], -1, 4) if vectors[0].ndim > 1 else (4,)
         dtype = vectors[0].dtype.name
-    return Embeddings("m", "r", 4, layers, 7, vectors, sentences, shape, dtype)
+    return Embeddings("m", "r", "float32", 4, layers, 7, vectors, sentences, shape, dtype)
 
 
 def body(media_type: str, vectors: Sequence[Any]) -> bytes:

@@ -113,6 +113,7 @@ def correct(
     body: bytes,
     revision: str = "0",
     media_type: str = MEDIA_TYPE,
+    precision: str = "float32",
 ) -> None:
     """Respond with vectors whose every number is the number that the first token spells."""
     members = json.loads(body)
@@ -123,7 +124,9 @@ def correct(
         for each in sentences
     ]
     texts = [json.dumps(each).encode() for each in sentences]
-    answer = Embeddings("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, shape, "float32")
+    answer = Embeddings(
+        *("scripted", revision, precision, 4, (0, 1, 2), 0, arrays, texts, shape, "float32")
+    )
     respond(handler, 200, b"".join(safetensors.encode(answer)), media_type)
 
 

@@ -73,20 +73,24 @@ def task_of(found: Mapping[str, Any]) -> Task:
     return Task(**{**members, "weights": tuple(found["weights"])})
 
 
-def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[Vectors]:
+def vectors_of(
+    response: httpx.Response, request: EmbedRequest, info: Mapping[str, Any]
+) -> list[Vectors]:
     """Return one writable array per sentence of `request`.
 
-    Raises ModelChanged if a model of another revision than `revision` computed them, BadAnswer for
-    a body that is not the safetensors of this request.
+    Raises ModelChanged if a model of another revision or precision than that of `info` computed
+    them, BadAnswer for a body that is not the safetensors of this request.
     """
-    arrays, _ = _read(response, request, revision)
+    arrays, _ = _read(response, request, info)
     return arrays
 
 
 @_lacking("tokens or offsets")
-def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
+def texts_of(
+    response: httpx.Response, request: EmbedRequest, info: Mapping[str, Any]
+) -> list[EmbeddedText]:
     """Return tokens, offsets and vectors of each text of `request`. Raises as `vectors_of` does."""
-    arrays, metadata = _read(response, request, revision)
+    arrays, metadata = _read(response, request, info)
     tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
     return [
         EmbeddedText(text, tuple(own), _offsets(places), array)
@@ -139,7 +143,7 @@ def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:
 
 
 def _read(
-    response: httpx.Response, request: EmbedRequest, revision: str
+    response: httpx.Response, request: EmbedRequest, info: Mapping[str, Any]
 ) -> tuple[list[Vectors], dict[str, str]]:
     """Return the arrays of a response and its metadata."""
     found = response.headers.get("content-type", "without a media type")
@@ -147,10 +151,13 @@ def _read(
         raise BadAnswer(f"the response is {found}, not {MEDIA_TYPE}")
     with _lacking("array"):
         tensors, metadata = _tensors(response.content)
-        computed_by = metadata["revision"]
+        # A server of an earlier version does not say its precision.
+        found_by = metadata["revision"], metadata.get("precision", info.get("precision"))
         arrays = [tensors[str(index)] for index in range(len(tensors))]
-    if computed_by != revision:
-        raise ModelChanged(f"the server's model changed from {revision} to {computed_by}")
+    wanted = info["revision"], info.get("precision")
+    if found_by != wanted:
+        before, after = (f"{revision} in {precision}" for revision, precision in (wanted, found_by))
+        raise ModelChanged(f"the server's model changed from {before} to {after}")
     if len(arrays) != request.count:
         raise BadAnswer(f"{len(arrays)} arrays came for {request.count} sentences")
     return [array if array.flags.writeable else np.array(array) for array in arrays], metadata

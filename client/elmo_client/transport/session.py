@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypedDict, TypeVar
 from urllib.parse import quote
@@ -141,25 +141,27 @@ class Session:
 
     async def embed(
         self,
-        read: Callable[[httpx.Response, EmbedRequest, str], list[_Result]],
+        read: Callable[[httpx.Response, EmbedRequest, Mapping[str, Any]], list[_Result]],
         request: EmbedRequest,
-        revision: str,
+        info: Mapping[str, Any],
     ) -> list[_Result]:
-        """Return what `read` finds in the response: vectors of the model of this `revision`."""
+        """Return what `read` finds in the response: vectors of the model of `info`."""
         call = Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
             response = await self.send(call, request.first)
-            return await _read_aside(read, response, request, revision)
+            return await _read_aside(read, response, request, info)
         except (ModelChanged, TooLarge):
             self._info = None  # the model or the limits changed: the next call asks again
             raise
 
-    async def tokenize(self, request: EmbedRequest, _revision: str) -> list[TokenizedText]:
+    async def tokenize(
+        self, request: EmbedRequest, _info: Mapping[str, Any]
+    ) -> list[TokenizedText]:
         """Return the tokens of the texts of a request; every revision splits them alike."""
         response = await self.send(Call("POST", "/tokenize", request.body), request.first)
         return tokens_of(response, request)
 
-    async def score(self, request: EmbedRequest, _revision: str) -> list[Scores]:
+    async def score(self, request: EmbedRequest, _info: Mapping[str, Any]) -> list[Scores]:
         """Return the scores of the sentences or texts of a request."""
         response = await self.send(Call("POST", "/score", request.body), request.first)
         return await _read_aside(scores_of, response, request)

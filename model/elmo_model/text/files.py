@@ -27,29 +27,24 @@ class TextError(ElmoError):
     """A file cannot be read as text; the message names it."""
 
 
-def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, str]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes, str]]:
     """Yield the number, from 1, the bytes and the text of each line, without its end.
 
-    Suffixes .gz, .xz and .bz2 mean compression. The first line begins at byte `offset` of the
-    content, uncompressed. Raises TextError, which begins with the path, for a file that is missing,
-    and as `lines_in` does.
+    Suffixes .gz, .xz and .bz2 mean compression. Raises TextError, which begins with the path, for a
+    file that is missing, and as `lines_in` does.
     """
     opener = _OPENERS.get(path.suffix, open)
     try:
         with opener(path, "rb") as stream:
-            stream.seek(offset)
-            yield from lines_in(stream, str(path), has_mark=not offset)
+            yield from lines_in(stream, str(path))
     except _DAMAGED as error:
         raise _unreadable(str(path), error) from error
 
 
-def lines_in(
-    stream: BinaryIO, name: str, *, has_mark: bool = True
-) -> Iterator[tuple[int, bytes, str]]:
+def lines_in(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes, str]]:
     """Yield the number, from 1, the bytes and the text of each line of a stream, without its end.
 
-    Lines end at newlines alone. A byte order mark at the start is left out, unless `has_mark` is
-    false.
+    Lines end at newlines alone. A byte order mark at the start is left out.
     Raises TextError, with `name` and the number of the line, for a stream that is damaged or not
     UTF-8, that holds NUL, or a line of more than MAX_LINE bytes.
     """
@@ -62,7 +57,7 @@ def lines_in(
                 )
             if b"\0" in line:
                 raise TextError(f"{name}:{number}: has NUL, as UTF-16 does; {_EXPECTED}")
-            encoding = "utf-8-sig" if number == 1 and has_mark else "utf-8"
+            encoding = "utf-8-sig" if number == 1 else "utf-8"
             yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise TextError(f"{name}:{number}: is not UTF-8: {error.reason}; {_EXPECTED}") from error

@@ -23,6 +23,7 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.terminal import download_progress, fail, steps, tell
+from elmo_serve.files.folder import kept
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS, PARTS
 from elmo_serve.files.text import Text
@@ -30,7 +31,7 @@ from elmo_serve.output import NAMED, Pooling
 
 if TYPE_CHECKING:
     from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.run import Report
+    from elmo_serve.files.run import EmbedRun
 
 
 @click.command()
@@ -110,7 +111,7 @@ def embed(**values: Any) -> None:
       $ elmo embed proteins.fasta vectors.h5 --model seqvec
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
-    from elmo_serve.files.options import ONE_SELECTION, EmbedOptions
+    from elmo_serve.files.options import ONE_SELECTION, EmbedOptions, is_stream
 
     selected = [name for name in NAMED if values.pop(name)]
     layer = values.pop("layer")
@@ -121,10 +122,16 @@ def embed(**values: Any) -> None:
     options = EmbedOptions(layers=selected[0] if selected else layer, **values)
     options.check(is_model_named=is_given("model"))
     options.form.require()
-    _say(options, _written(options))
+    run = _written(options)
+    again = f", {run.resumed:,} of them by an earlier run" if run.resumed else ""
+    click.echo(
+        f"Wrote {options.output}: {counted(run.resumed + run.sentences, 'sentence')}{again}, "
+        f"{counted(run.tokens, 'token')} in {run.seconds:.1f} s",
+        err=is_stream(options.output),
+    )
 
 
-def _written(options: EmbedOptions) -> Report:
+def _written(options: EmbedOptions) -> EmbedRun:
     """Write OUTPUT; a published model is fetched."""
     try:
         return _to_folder(options) if options.to_folder else _to_file(options)
@@ -132,11 +139,14 @@ def _written(options: EmbedOptions) -> Report:
         # The reader of the pipe is gone. Python flushes standard output once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         fail("standard output was closed", code=1)
-    except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(str(error) or "interrupted; nothing is kept") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(kept(options.parts_folder)) from None
+    except SystemExit:  # SIGTERM
+        tell(kept(options.parts_folder))
+        raise
 
 
-def _to_file(options: EmbedOptions) -> Report:
+def _to_file(options: EmbedOptions) -> EmbedRun:
     from elmo_serve.files.options import is_stream
     from elmo_serve.files.run import EmbedRun
 
@@ -144,27 +154,32 @@ def _to_file(options: EmbedOptions) -> Report:
     with (
         Text.open(options.input, form, options.keep_blank_lines) as text,
         options.open(download_progress) as source,
-        text.split(options.split(source.info)) as sentences,
         steps() as step,
     ):
         _tell_of_raw(text, options)
-        job = EmbedRun(sentences, options.form, source, step)
-        if options.output == "-":
-            return job.to_stream(sys.stdout.buffer)
+        run = EmbedRun(options.form, source, step)
+        sentences = text.split(options.split(source.info))
         output = Path(options.output)
-        if is_stream(options.output):
+        if options.output == "-":
+            run.to_whole(sentences, sys.stdout.buffer)
+        elif is_stream(options.output):
             with output.open("wb") as stream:
-                return job.to_stream(stream)
-        return job.to_file(output, options.identity(source.info), force=options.force)
+                run.to_whole(sentences, stream)
+        else:
+            identity = options.identity(source.info)
+            run.to_file(sentences, output, identity, force=options.force)
+    return run
 
 
-def _to_folder(options: EmbedOptions) -> Report:
-    from elmo_serve.files.run import FolderRun
+def _to_folder(options: EmbedOptions) -> EmbedRun:
+    from elmo_serve.files.run import EmbedRun
 
     for name in options.corpus.files[:1]:
         _tell_of_raw(options.corpus.text(name), options)
     with steps() as step, options.open(download_progress) as source:
-        return FolderRun(options, source, step).run()
+        run = EmbedRun(options.form, source, step)
+        run.to_folder(options)
+    return run
 
 
 def _tell_of_raw(text: Text, options: EmbedOptions) -> None:
@@ -173,14 +188,3 @@ def _tell_of_raw(text: Text, options: EmbedOptions) -> None:
         tokens = (sentence.tokens for sentence in text.sentences())
         if note := raw_note(tokens, "--tokenizer model splits them"):
             tell(f"{text.name}: {note}")
-
-
-def _say(options: EmbedOptions, report: Report) -> None:
-    from elmo_serve.files.options import is_stream
-
-    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
-    click.echo(
-        f"Wrote {options.output}: {counted(report.sentences, 'sentence')}{again}, "
-        f"{counted(report.tokens, 'token')} in {report.seconds:.1f} s",
-        err=is_stream(options.output),
-    )

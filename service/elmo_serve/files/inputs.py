@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
-import orjson
-
 from elmo_model.errors import ElmoError
 from elmo_model.text import conll, fasta
 from elmo_model.text.files import COMPRESSIONS, TextError, lines_of
-from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +31,13 @@ class InputFormat:
     `read` maps the lines of a file to its sentences, and raises an ElmoError for a line that does
     not belong there. `unit` names a sentence in messages. Files whose names end in one of `endings`
     are in this format unless a command names another one. A sentence without tokens is one like
-    others where it `may_be_empty`. A reader that `looks_ahead` takes one line beyond the sentence
-    that it yields; the others take none.
+    others where it `may_be_empty`.
     """
 
     read: Callable[[Iterable[str]], Iterator[Sentence]]
     unit: str = "line"
     endings: tuple[str, ...] = ()
     may_be_empty: bool = False
-    looks_ahead: bool = False
 
 
 def _plain(lines: Iterable[str]) -> Iterator[Sentence]:
@@ -99,33 +94,13 @@ def _fasta(lines: Iterable[str]) -> Iterator[Sentence]:
         yield Sentence(fields[1] if len(fields) > 1 else first, list(sequence.upper()))
 
 
-def _split(lines: Iterable[str]) -> Iterator[Sentence]:
-    """Yield the sentences of lines that `split_line` made."""
-    for line in lines:
-        text, tokens = orjson.loads(line)
-        yield Sentence(text, tokens)
-
-
-def split_line(text: str, split: Tokenize) -> bytes:
-    """Return a text and its tokens as a line of JSON. Raises FileError if it cannot be split."""
-    try:
-        tokens = split(text).tokens
-    except TokenizeError as error:
-        raise FileError(str(error)) from error
-    return orjson.dumps((text, tokens), option=orjson.OPT_APPEND_NEWLINE)
-
-
 INPUTS = {
     "plain": InputFormat(_plain),
     "tab": InputFormat(_tab),
     "conllu": InputFormat(_conllu, "sentence", (".conllu",)),
     "conll": column_of(None),
-    "fasta": InputFormat(_fasta, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
+    "fasta": InputFormat(_fasta, "record", (".fasta", ".fa", ".faa", ".fas"), True),
 }
-
-SPLIT = InputFormat(_split)
-"""Text that a tokenizer has split, in the temporary file of a run."""
-
 
 STDIN: Final = "-"
 """The name of standard input."""

@@ -16,6 +16,7 @@ from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.connected import connected
+from elmo_serve.files.folder import folder_of
 from elmo_serve.files.inputs import (
     INPUTS,
     STDIN,
@@ -125,6 +126,11 @@ class EmbedOptions:
             return PARTS
         by_ending = output_format(self.output)
         return "seqvec" if by_ending == "allennlp" and self.read_as == "fasta" else by_ending
+
+    @property
+    def parts_folder(self) -> Path:
+        """The folder of the parts of this run."""
+        return Path(self.output) if self.to_folder else folder_of(Path(self.output))
 
     @property
     def form(self) -> OutputFormat:

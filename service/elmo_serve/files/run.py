@@ -1,183 +1,297 @@
-"""Embeds a file into a file of vectors, or a folder into parts, each whole or not there."""
+"""Embeds a file into a file of vectors, or a folder into parts, each whole or not there.
+
+Both write parts into a folder, and a killed run continues after those that are there. The parts of
+a file are joined at the end by its format.
+"""
 
 import errno
 import os
-import shutil
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain, islice, tee
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.steps import OnStep, ignore
+from elmo_serve.files.folder import folder_of, folder_of_parts, part_name, remove_folder
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.options import EmbedOptions
-from elmo_serve.files.outputs.output_format import Check, Facts, OutputFormat, Target
-from elmo_serve.files.resume import PART_SECONDS, FileParts, folder_of_parts, parts_of_file
-from elmo_serve.files.text import Part, Survey, Text
-from elmo_serve.files.vectors import Source
+from elmo_serve.files.outputs import part as part_format
+from elmo_serve.files.outputs.output_format import (
+    Check,
+    Facts,
+    Item,
+    OutputFormat,
+    Target,
+    accept,
+)
+from elmo_serve.files.text import Survey, Text
+from elmo_serve.files.vectors import SentenceError, Source
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run. The message says what is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The result of a run; `resumed` counts the sentences that an earlier run had computed."""
-
-    sentences: int
-    tokens: int
-    resumed: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class EmbedRun:
-    """A text, the source of its vectors, and the format to write them in.
+    """A run: its source of vectors, the format of OUTPUT or of its parts, and what is done.
 
-    A part of a file is written after `part_seconds` of work, at the latest: a killed run loses
-    those.
+    `tokens` and `sentences` count those of this run, `resumed` the sentences of an earlier one.
     """
 
-    text: Text
-    form: OutputFormat
-    source: Source
-    step: OnStep = ignore
-    part_seconds: float = PART_SECONDS
+    def __init__(self, form: OutputFormat, source: Source, step: OnStep = ignore) -> None:
+        self._form, self._source, self._step = form, source, step
+        self._started = time.monotonic()
+        self._ratio, self._done, self._total = 1.0, 0, 0
+        self.tokens = self.sentences = self.resumed = 0
 
     @property
-    def facts(self) -> Facts:
-        """The model and the selection, for the output."""
-        return Facts(self.source.info, self.source.output, self.text.first)
+    def seconds(self) -> float:
+        """The age of the run."""
+        return time.monotonic() - self._started
 
-    def to_file(self, output: Path, identity: Mapping[str, Any], *, force: bool = False) -> Report:
+    def to_file(
+        self, text: Text, output: Path, identity: Mapping[str, Any], *, force: bool = False
+    ) -> None:
         """Write OUTPUT, or the rest of it. It appears when it is complete, or not at all.
 
-        `identity` holds what decides the vectors or the file besides the text and the model: a run
-        continues only a run of the same identity. `force` replaces OUTPUT, and discards the parts
-        of another run.
+        `identity` holds what decides the vectors or the file besides the text: a run continues only
+        a run of the same identity. `force` replaces OUTPUT, and discards the parts of another run.
 
-        Raises FileError for an invalid input, a full disk and files of somebody else; Interrupted
-        on Ctrl-C.
+        Raises FileError for an invalid input, a full disk and files of somebody else.
         """
-        started = time.monotonic()
         if output.is_dir():
             raise FileError(f"{output} is a folder that exists; name another, or remove it")
         if output.exists() and not force:
             raise FileError(f"{output} exists; --force replaces it")
-        found = self.text.survey(self._check())
-        whole = {
-            **identity,
-            "text": self.text.digest(),
-            "model": self.source.info.revision,
-            "precision": self.source.info.precision,
-        }
-        parts_of = parts_of_file(output, whole, found.sentences, discard=force)
-        with explained(output), parts_of as parts:
-            resumed = parts.sentences
-            try:
-                self._write(parts, self._compute(parts, found), found, output)
-            except KeyboardInterrupt:
-                raise Interrupted(
-                    f"interrupted; {parts.folder} keeps {parts.sentences:,} of "
-                    f"{found.sentences:,} sentences: the same command continues from there"
-                ) from None
-        return Report(found.sentences, found.tokens, resumed, time.monotonic() - started)
+        if self._source.carries_state:  # which no part keeps
+            self.to_whole(text, output)
+            return
+        found = self._survey(text)
+        whole = {**identity, "text": text.digest()}
+        folder, parts = folder_of(output), {".": found.sentences}
+        with explained(output):
+            output.parent.stat()  # a folder that is missing is not made
+            with folder_of_parts(folder, whole, parts, part_format.ENDING, discard=force):
+                paths = self._parts_of_file(text, folder, found)
+                self._join(paths, folder, output)
+                remove_folder(folder, paths)
 
-    def to_stream(self, stream: BinaryIO) -> Report:
-        """Write to a pipe, vector by vector as they are computed. Nothing is kept for a resumption.
+    def to_folder(self, options: EmbedOptions) -> None:
+        """Write every part of a corpus that is not there yet, also after one that failed.
 
-        Raises FileError for an invalid input and for a format that needs a file.
+        Raises FileError for the input or the output folder, and for the first part that could not
+        be written, after all the others are there.
         """
-        started = time.monotonic()
-        found = self._pass_on(stream)
-        stream.flush()
-        return Report(found.sentences, found.tokens, 0, time.monotonic() - started)
+        self._form.check(self._source.output)
+        corpus, split = options.corpus, options.split(self._source.info)
+        texts = [corpus.text(file).split(split) for file in corpus.files]
+        found = [text.survey() for text in texts]
+        self._expect(sum(each.tokens for each in found), texts)
+        size = options.part_size
+        assert size is not None, "OUTPUT is a folder"
+        counts = {file: each.sentences for file, each in zip(corpus.files, found, strict=True)}
+        parts = {file: -(-count // size) for file, count in counts.items() if count}
+        if not parts:
+            raise FileError(f"{options.input} has no sentences")
+        identity = {**options.identity(self._source.info), "text": corpus.digest()}
+        folder, faults = Path(options.output), list[str]()
+        with folder_of_parts(folder, identity, parts, self._form.ending, discard=options.force):
+            for text, (file, count) in zip(texts, counts.items(), strict=True):
+                faults += self._parts_of_text(text, folder / file, count, size)
+        if faults:
+            raise FileError(
+                f"{faults[0]} ({len(faults):,} of {sum(parts.values()):,} parts failed)"
+            )
 
-    def to_part(self, path: Path) -> None:
-        """Write a file at once, whole or not at all, in place of an older one.
+    def to_whole(self, text: Text, target: Target) -> None:
+        """Write the vectors as they are computed, to a pipe or to a file: nothing is continued.
 
-        Raises FileError for an invalid input, for a full disk and for what else the disk refuses.
+        A file appears when it is complete, in place of an older one. Raises FileError as `to_file`
+        does, and for a format that needs a file.
         """
-        with explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_files.replacing(path) as temporary:
-                self._pass_on(temporary)
+        self._survey(text)
+        with explained(target) if isinstance(target, Path) else nullcontext():
+            self._write(target, self._computed(text, text.sentences()))
+        if not isinstance(target, Path):
+            target.flush()
 
-    def _pass_on(self, target: Target) -> Survey:
-        """Write the vectors as they are computed."""
-        found = self.text.survey(self._check())
-        sentences, tokens = tee(self.text.sentences())
-        groups = self.source.groups(
-            (sentence.tokens for sentence in tokens), self._counter("Embedding", 0, found)
-        )
-        arrays = (array for group in groups for array in group)
-        self.form.write(target, zip(sentences, arrays, strict=True), self.facts)
+    def _survey(self, text: Text) -> Survey:
+        """Read a text once. Raises FileError for what the format or the source cannot take of it.
+
+        A sentence that is not split yet is checked by the source when it is.
+        """
+        by_form = self._form.check(self._source.output)
+        found = text.survey(by_form if text.tokenize is not None else self._check(by_form))
+        self._expect(found.tokens, [text])
         return found
 
-    def _check(self) -> Check:
-        """Return a check of what the format and the source can take of the text."""
-        by_form = self.form.check(self.source.output)
+    def _check(self, by_form: Check = accept) -> Check:
+        """Return a check of what a format and the source can take."""
 
         def check(sentence: Sentence) -> None:
             by_form(sentence)
-            self.source.check(sentence.tokens)
+            self._source.check(sentence.tokens)
 
         return check
 
-    def _compute(self, parts: FileParts, found: Survey) -> list[NDArray[Any]]:
-        """Compute what the parts lack: into further parts, and the last vectors, returned."""
-        self.source.restore(parts.state)
-        rest = islice(self.text.sentences(), parts.sentences, None)
-        lengths, sentences = tee(sentence.tokens for sentence in rest)
-        groups = self.source.groups(sentences, self._counter("Embedding", parts.tokens, found))
-        last = parts.keep(groups, map(len, lengths), self.source.state, self.part_seconds)
-        if parts.sentences + len(last) != found.sentences:
-            raise FileError(f"{self.text.name} changed while it was read; start again")
-        return last
+    def _parts_of_file(self, text: Text, folder: Path, found: Survey) -> list[Path]:
+        """Write the parts of one file that are not there; return the paths of all, in order.
 
-    def _write(
-        self, parts: FileParts, last: list[NDArray[Any]], found: Survey, output: Path
-    ) -> None:
-        """Write the output beside its parts, and move it to its place."""
-        temporary = parts.folder / f"{atomic_files.TEMPORARY}output"
+        The number of a part is that of its first sentence. It ends where the source ends it.
+        """
+        kept = part_format.parts_in(folder)
+        raw, position, paths = text.sentences(), 0, list[Path]()
+        while position < found.sentences:
+            if position in kept:
+                count = kept[position]
+                self._skip(islice(raw, count))
+                paths.append(folder / part_name(".", position, part_format.ENDING))
+                position += count
+                continue
+            until = min((each for each in kept if each > position), default=None)
+            rest = islice(raw, None if until is None else until - position)
+            before = position
+            for group in (groups := self._computed(text, rest, position)):
+                paths.append(folder / part_name(".", position, part_format.ENDING))
+                position += self._write_part(paths[-1], chain([group], groups))
+            if position == before:
+                break
+        if position != found.sentences:
+            raise FileError(f"{text.name} changed while it was read; start again")
+        return paths
+
+    def _write_part(self, path: Path, groups: Iterator[list[Item]]) -> int:
+        """Write groups up to the end of a part of a file; return how many sentences they have."""
+        count = 0
+
+        def items() -> Iterator[Item]:
+            nonlocal count
+            tokens = 0
+            for group in groups:
+                yield from group
+                count += len(group)
+                tokens += sum(len(sentence.tokens) for sentence, _ in group)
+                if tokens >= self._source.part_tokens:
+                    return
+
+        # Not synced: after a power cut the checksums of a part tell whether it is whole.
+        temporary = path.with_name(f"{atomic_files.TEMPORARY}part.tmp")
+        part_format.write(temporary, items())
+        temporary.replace(path)
+        return count
+
+    def _parts_of_text(self, text: Text, folder: Path, sentences: int, size: int) -> list[str]:
+        """Write the missing parts of one file of a corpus; return a line for each that failed."""
+        faults = []
+        raw = text.sentences()
+        for number, first in enumerate(range(0, sentences, size)):
+            path = folder / part_name(".", number, self._form.ending)
+            rest = islice(raw, min(size, sentences - first))
+            if path.is_file():
+                self._skip(rest)
+                continue
+            check = self._form.check(self._source.output)
+            try:
+                with explained(path):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._write(path, self._computed(text, rest, first, check), first)
+            except (FileError, RuntimeError) as error:  # RuntimeError: the device
+                line = " ".join(str(error).split())
+                faults.append(line if isinstance(error, FileError) else f"{path}: {line}")
+                deque(rest, maxlen=0)  # the next part begins after this one
+        return faults
+
+    def _computed(
+        self, text: Text, raw: Iterator[Sentence], first: int = 0, by_form: Check = accept
+    ) -> Iterator[list[Item]]:
+        """Yield groups of consecutive sentences of a text with their vectors.
+
+        `raw` yields them before a tokenizer, from number `first` on. Raises FileError, with the
+        place, for a sentence that `by_form` or the source refuses, or whose vectors are not finite.
+        """
+        check = self._check(by_form)
+
+        def read() -> Iterator[Sentence]:
+            for number, each in enumerate(raw, first + 1):
+                yield text.checked(number, text.tokens(number, each), check)
+
+        sentences, tokens = tee(read())
+        number = first
         try:
-            self.form.write(temporary, self._items(parts, last, found), self.facts)
+            for arrays in self._source.groups((each.tokens for each in tokens), self._count):
+                group = list(zip(islice(sentences, len(arrays)), arrays, strict=True))
+                _check_finite(text, number, group)
+                number += len(group)
+                self.sentences += len(group)
+                yield group
+        except SentenceError as error:
+            raise FileError(f"{text.place(first + error.number + 1)}: {error}") from error
+
+    def _write(self, target: Target, groups: Iterator[list[Item]], first: int = 0) -> None:
+        """Write to a stream, or a file at once, whole or not at all, in place of an older one."""
+        items = chain.from_iterable(groups)
+        if isinstance(target, Path):
+            with atomic_files.replacing(target) as temporary:
+                self._form.write(temporary, items, self._facts(first))
+        else:
+            self._form.write(target, items, self._facts(first))
+
+    def _join(self, paths: Sequence[Path], folder: Path, output: Path) -> None:
+        """Write the output beside its parts, and move it to its place."""
+        self._done = 0
+
+        def items() -> Iterator[Item]:
+            for path in paths:
+                for item in part_format.items_of(path, self._facts()):
+                    yield item
+                    self._done += len(item[0].tokens)
+                self._step("Writing", self._done, self._total)
+
+        temporary = folder / f"{atomic_files.TEMPORARY}output"
+        try:
+            self._form.write(temporary, items(), self._facts())
             atomic_files.publish(temporary, output)
         finally:
-            if temporary.is_dir():  # a format of several files
-                shutil.rmtree(temporary)
             temporary.unlink(missing_ok=True)
 
-    def _items(
-        self, parts: FileParts, last: list[NDArray[Any]], found: Survey
-    ) -> Iterator[tuple[Sentence, NDArray[Any]]]:
-        count = self._counter("Writing", 0, found)
-        dimension = self.source.info.dimension
-        kept = parts.arrays(lambda tokens: self.source.output.shape(tokens, dimension))
-        for sentence, array in zip(self.text.sentences(), chain(kept, last), strict=True):
-            yield sentence, array
-            count(len(sentence.tokens))
+    def _facts(self, first: int = 0) -> Facts:
+        return Facts(self._source.info, self._source.output, first)
 
-    def _counter(self, name: str, done: int, found: Survey) -> Callable[[int], None]:
-        """Return a function that adds tokens to those done and reports them."""
-        self.step(name, done, found.tokens)
+    def _expect(self, tokens: int, texts: Sequence[Text]) -> None:
+        """Set the tokens of the whole run, estimated by the first text where they are split."""
+        with suppress(FileError):  # a sentence that cannot be split fails in its part
+            self._ratio = texts[0].ratio() if texts else 1.0
+        self._total = round(tokens * self._ratio)
+        self._step("Embedding", 0, self._total)
 
-        def count(tokens: int) -> None:
-            nonlocal done
-            done += tokens
-            self.step(name, done, found.tokens)
+    def _count(self, tokens: int) -> None:
+        """Count tokens that were computed."""
+        self.tokens += tokens
+        self._done += tokens
+        self._step("Embedding", self._done, self._total)
 
-        return count
+    def _skip(self, sentences: Iterator[Sentence]) -> None:
+        """Read sentences that an earlier run has computed."""
+        tokens = 0
+        for each in sentences:
+            self.resumed += 1
+            tokens += len(each.tokens)
+        self._done += round(tokens * self._ratio)
+        self._step("Embedding", self._done, self._total)
+
+
+def _check_finite(text: Text, first: int, group: Sequence[Item]) -> None:
+    """Raise FileError for a sentence whose vectors hold NaN or infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for number, (_, vectors) in enumerate(group, first + 1):
+            # A sum is finite where all are, unless it overflows, and is cheaper.
+            if not np.isfinite(vectors.sum()) and not np.isfinite(vectors).all():
+                why = "a weight of the model does, or a number is too large for --precision"
+                raise FileError(f"{text.place(number)}: the vectors hold NaN or infinity: {why}")
 
 
 @contextmanager
@@ -193,81 +307,3 @@ def explained(output: Path) -> Iterator[None]:
             f"{output} cannot be written: {why}; make room and start the same command again: it "
             "continues where it was"
         ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class FolderRun:
-    """The options of a run, whose INPUT is a folder or a file, and the source of its vectors."""
-
-    options: EmbedOptions
-    source: Source
-    step: OnStep = ignore
-
-    def path(self, part: Part) -> Path:
-        """Return the path of a part's output."""
-        return Path(self.options.output) / part.name(self.options.form.ending)
-
-    def run(self) -> Report:
-        """Write every part that is not there yet.
-
-        The tokens of the report are those before a tokenizer splits them.
-
-        Raises:
-            FileError: the input or the output folder; or a part that could not be written, after
-                all the others are there.
-            Interrupted: Ctrl-C.
-        """
-        started = time.monotonic()
-        options, form = self.options, self.options.form
-        form.check(self.source.output)
-        assert options.part_size is not None, "OUTPUT is a folder"
-        parts = list(options.corpus.parts(options.part_size))
-        if not parts:
-            raise FileError(f"{options.input} has no sentences")
-        identity = {**options.identity(self.source.info), "text": options.corpus.digest()}
-        counts = Counter(part.file for part in parts)
-        folder = Path(options.output)
-        with folder_of_parts(folder, identity, counts, form.ending, discard=options.force):
-            missing = [part for part in parts if not self.path(part).is_file()]
-            try:
-                faults = self._write_all(missing)
-            except KeyboardInterrupt:
-                raise self._interrupted(parts) from None
-        if faults:
-            raise FileError(f"{faults[0]} ({len(faults):,} of {len(parts):,} parts failed)")
-        sentences = sum(part.sentences for part in parts)
-        resumed = sentences - sum(part.sentences for part in missing)
-        tokens = sum(part.tokens for part in parts)
-        return Report(sentences, tokens, resumed, time.monotonic() - started)
-
-    def write(self, part: Part) -> None:
-        """Write one part, in place of an older file of its name.
-
-        Raises FileError for a text that has changed, for sentences that the format cannot hold, and
-        for a full disk.
-        """
-        split = self.options.split(self.source.info)
-        with self.options.corpus.part(part).split(split) as text:
-            EmbedRun(text, self.options.form, self.source).to_part(self.path(part))
-
-    def _write_all(self, parts: Sequence[Part]) -> list[str]:
-        """Write parts, also after one that failed; return a line for each that did."""
-        faults = []
-        done, tokens = 0, sum(part.tokens for part in parts)
-        for part in parts:
-            self.step("Embedding", done, tokens)
-            try:
-                self.write(part)
-            except (FileError, OSError, RuntimeError) as error:  # a GPU without memory
-                line = " ".join(str(error).split())
-                name = part.name(self.options.form.ending)
-                faults.append(line if line.startswith(self.options.output) else f"{name}: {line}")
-            done += part.tokens
-        return faults
-
-    def _interrupted(self, parts: Sequence[Part]) -> Interrupted:
-        finished = sum(self.path(part).is_file() for part in parts)
-        return Interrupted(
-            f"interrupted; {finished:,} of {len(parts):,} parts are finished: the same command "
-            "continues from there"
-        )

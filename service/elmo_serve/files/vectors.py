@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice, tee
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from elmo_model.errors import counted
 from elmo_model.text.batches import BOUNDARIES, by_length
 from elmo_serve.files.inputs import FileError
 from elmo_serve.output import Output
@@ -15,7 +17,6 @@ from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
     from elmo_client import Client
-    from elmo_model.network.state import State
     from elmo_serve.models.in_process import InProcess
 
 Vectors = NDArray[Any]
@@ -44,12 +45,28 @@ _LAYER_BYTES = 512 * 1024**2
 _GROUP_BYTES = 8 * 1024**2
 
 
+class SentenceError(FileError):
+    """A sentence that cannot be computed; `number` counts the sentences of the call from 0."""
+
+    def __init__(self, number: int, detail: str) -> None:
+        super().__init__(detail)
+        self.number = number
+
+
+class MemoryShort(FileError):  # noqa: N818 - it says what is short
+    """A batch that needs more memory than the device, or the host, has."""
+
+
 class Source:
     """Maps sentences to the vectors that `output` selects, in order.
 
-    The arrays come in groups of consecutive sentences. Between two groups `state` is all that
-    another process needs to continue: nothing, where sentences do not depend on each other.
+    The arrays come in groups of consecutive sentences. A group depends on its own sentences alone,
+    unless `carries_state`. A part of a file ends with the first group after which it has
+    `part_tokens` tokens.
     """
+
+    part_tokens: int = 0
+    carries_state: bool = False
 
     def __init__(self, info: ModelInfo, output: Output) -> None:
         self.info = info
@@ -61,19 +78,15 @@ class Source:
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
     ) -> Iterator[list[Vectors]]:
-        """Yield the vectors of all sentences, group by group."""
+        """Yield the vectors of all sentences, group by group.
+
+        Raises SentenceError for a sentence that the model fails on.
+        """
         raise NotImplementedError
 
     def embed(self, sentences: Iterable[Tokens]) -> list[Vectors]:
         """Return the vectors of all sentences."""
         return [array for group in self.groups(sentences, lambda _: None) for array in group]
-
-    def state(self) -> Mapping[str, Vectors]:
-        """Return the state between the last group and the next."""
-        return {}
-
-    def restore(self, state: Mapping[str, Vectors]) -> None:
-        """Continue from such a state."""
 
 
 class LengthSorted(Source):
@@ -86,16 +99,30 @@ class LengthSorted(Source):
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
     ) -> Iterator[list[Vectors]]:
-        """Yield the vectors of all sentences, a window at a time."""
+        """Yield the vectors of all sentences, a window of at least eight batches at a time."""
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
             tokens = sum(len(each) + BOUNDARIES for each in window)
             budget = self._budget(len(window), tokens)
             for batch in by_length(range(len(window)), window, budget):
-                arrays = self._network.embed([window[row] for row in batch], self.output)
+                arrays = self._embed([window[row] for row in batch])
                 answers.update(zip(batch, arrays, strict=True))
                 on_computed(sum(len(window[row]) for row in batch))
             yield [answers[row] for row in range(len(window))]
+
+    def _embed(self, batch: Sequence[Tokens]) -> list[Vectors]:
+        """Compute a batch; where memory is short, its two halves."""
+        try:
+            with _enough_memory(batch):
+                return self._network.embed(batch, self.output)
+        except MemoryShort:
+            if len(batch) == 1:
+                raise
+        arrays = []
+        for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+            with _enough_memory(half):
+                arrays += self._network.embed(half, self.output)
+        return arrays
 
     def _budget(self, sentences: int, tokens: int) -> int:
         """Return the tokens of a batch for sentences that have so many together."""
@@ -124,6 +151,22 @@ class LengthSorted(Source):
             yield window
 
 
+@contextmanager
+def _enough_memory(batch: Sequence[Tokens]) -> Iterator[None]:
+    """Raise MemoryShort in place of the errors of a device, or the host, without memory."""
+    from elmo_serve.workers.model_worker import is_memory_short  # noqa: PLC0415 - torch
+
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_short(error):
+            raise
+        raise MemoryShort(
+            f"not enough memory for {counted(len(batch), 'sentence')} of "
+            f"{sum(map(len, batch)):,} tokens at once; free some, or name another --device"
+        ) from error
+
+
 class Stateful(Source):
     """Computes in the order of the file and carries the LSTM state from batch to batch.
 
@@ -131,30 +174,23 @@ class Stateful(Source):
     this is AllenNLP (`encoder_base.py`), with batches of one bilm-tf (`dump_bilm_embeddings`).
     """
 
+    carries_state = True
+
     def __init__(self, network: InProcess, output: Output, batch_size: int) -> None:
         super().__init__(network.info, output)
         self._network = network
         self._batch_size = batch_size
-        self._state: State | None = None
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
     ) -> Iterator[list[Vectors]]:
         """Yield the vectors of all sentences, a batch at a time."""
-        rows = iter(sentences)
+        rows, state = iter(sentences), None
         while batch := list(islice(rows, self._batch_size)):
-            arrays, self._state = self._network.carry(batch, self.output, self._state)
+            with _enough_memory(batch):
+                arrays, state = self._network.carry(batch, self.output, state)
             on_computed(sum(map(len, batch)))
             yield arrays
-
-    def state(self) -> Mapping[str, Vectors]:
-        """Return the state after the last batch."""
-        return {} if self._state is None else self._network.arrays_of(self._state)
-
-    def restore(self, state: Mapping[str, Vectors]) -> None:
-        """Continue from a state."""
-        if state:
-            self._state = self._network.state_of(state)
 
 
 def served_model(client: Client) -> ModelInfo:
@@ -171,6 +207,8 @@ def served_model(client: Client) -> ModelInfo:
 
 class Remote(Source):
     """A server, which sorts sentences by length itself."""
+
+    part_tokens = 131_072  # a killed run loses them: more lose more, less are more files
 
     def __init__(self, client: Client, layers: str | int, output: Output) -> None:
         super().__init__(served_model(client), output)
@@ -191,12 +229,7 @@ class Remote(Source):
     ) -> Iterator[list[Vectors]]:
         """Yield the vectors of all sentences, in groups of some megabytes."""
         sent, lengths = tee(sentences)
-        arrays = self._client.stream(
-            sent,
-            layers=self._layers,
-            pooling=self.output.pooling,
-            normalize=self.output.normalize,
-        )
+        arrays = self._stream(sent)
         group: list[Vectors] = []
         size = 0
         for array, tokens in zip(arrays, map(len, lengths), strict=True):
@@ -208,3 +241,23 @@ class Remote(Source):
                 group, size = [], 0
         if group:
             yield group
+
+    def _stream(self, sentences: Iterable[Tokens]) -> Iterator[Vectors]:
+        """Yield an array a sentence. Raises SentenceError where the server refuses one."""
+        from elmo_client import RequestRefused, ServerFailed, Unauthorized  # noqa: PLC0415 - httpx
+
+        try:
+            yield from self._client.stream(
+                sentences,
+                layers=self._layers,
+                pooling=self.output.pooling,
+                normalize=self.output.normalize,
+            )
+        except (RequestRefused, ServerFailed) as error:
+            places = [fault.pointer.split("/") for fault in error.problem.errors]
+            numbers = [int(place[2]) for place in places if place[1:2] == ["sentences"]]
+            if isinstance(error, Unauthorized) or not numbers:
+                raise
+            problem = error.problem
+            detail = f"the server refuses it: {problem.status} {problem.title}: {problem.detail}"
+            raise SentenceError(error.first + numbers[0], detail) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,15 +67,6 @@ class InProcess:
             representations, after = self.encoder.encode_from(sentences, state)
             vectors = select(self.encoder, representations, [output] * len(sentences))
             return _arrays(vectors), after
-
-    @staticmethod
-    def arrays_of(state: State) -> dict[str, Vectors]:
-        """Return a state as arrays that can be kept in a file."""
-        return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
-
-    def state_of(self, arrays: Mapping[str, Vectors]) -> State:
-        """Return the state that `arrays_of` made into arrays."""
-        return State(*(torch.from_numpy(arrays[name]).to(self.device) for name in ("h", "c")))
 
 
 def open_network(

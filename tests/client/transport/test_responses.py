@@ -22,10 +22,11 @@ from elmo_client.transport.responses import (
 from elmo_model.network.task import Task as ServerTask
 from elmo_serve.http.schemas.tasks import TaskResponse
 
+INFO = {"revision": "r1", "precision": "float32"}
 REQUEST = EmbedRequest(0, 2, b"")
 BODY = safetensors.numpy.save(
     {"0": np.zeros((3, 2, 4), np.float32), "1": np.ones((3, 0, 4), np.float32)},
-    {"revision": "r1"},
+    INFO,
 )
 
 
@@ -35,7 +36,7 @@ def response(body: bytes, media_type: str = MEDIA_TYPE) -> httpx.Response:
 
 
 def test_vectors_are_writable_arrays_in_order() -> None:
-    found = vectors_of(response(BODY), REQUEST, "r1")
+    found = vectors_of(response(BODY), REQUEST, INFO)
 
     assert [array.shape for array in found] == [(3, 2, 4), (3, 0, 4)]
     assert all(array.flags.writeable for array in found)
@@ -44,19 +45,20 @@ def test_vectors_are_writable_arrays_in_order() -> None:
 @pytest.mark.parametrize("cut", [0, 7, 40, len(BODY) - 1])
 def test_a_body_that_is_cut_off_is_refused(cut: int) -> None:
     with pytest.raises(BadAnswer, match="not safetensors"):
-        vectors_of(response(BODY[:cut]), REQUEST, "r1")
+        vectors_of(response(BODY[:cut]), REQUEST, INFO)
 
 
 def test_other_vectors_are_refused() -> None:
     with pytest.raises(BadAnswer, match="the response is text/html"):
-        vectors_of(response(BODY, "text/html"), REQUEST, "r1")
+        vectors_of(response(BODY, "text/html"), REQUEST, INFO)
     with pytest.raises(BadAnswer, match="2 arrays came for 3 sentences"):
-        vectors_of(response(BODY), EmbedRequest(0, 3, b""), "r1")
-    with pytest.raises(ModelChanged, match="from r0 to r1"):
-        vectors_of(response(BODY), REQUEST, "r0")
+        vectors_of(response(BODY), EmbedRequest(0, 3, b""), INFO)
+    for other in ({"revision": "r0"}, {"precision": "int8"}):
+        with pytest.raises(ModelChanged, match="to r1 in float32"):
+            vectors_of(response(BODY), REQUEST, INFO | other)
     without = safetensors.numpy.save({"0": np.zeros(1, np.float32)})
     with pytest.raises(BadAnswer, match="not safetensors"):
-        vectors_of(response(without), REQUEST, "r1")
+        vectors_of(response(without), REQUEST, INFO)
 
 
 def test_tasks() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from elmo_serve.cli import main
 from elmo_serve.commands.terminal import download_progress, fail, steps
 
 
@@ -62,3 +65,13 @@ def test_a_step_that_comes_again_has_its_line_again(
     shown, up = capsys.readouterr().err, "\x1b[1A"
     assert up in shown  # two lines
     assert f"{up}\x1b[2K{up}" not in shown  # never three
+
+
+def test_a_terminal_without_a_character_gets_its_escape(tmp_path: Path) -> None:
+    """As `PYTHONIOENCODING=latin-1` has it; a traceback would end the command."""
+    (tmp_path / "in.txt").write_text("„Bank“ é\n", encoding="utf-8")
+
+    result = CliRunner(charset="latin-1").invoke(main, ["tokenize", str(tmp_path / "in.txt")])
+
+    assert (result.exit_code, result.exception) == (0, None)
+    assert result.stdout_bytes == rb"\u201e Bank \u201c" + " é\n".encode("latin-1")

@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.text.tokenizers import tokenizer
-from elmo_serve.files.inputs import INPUTS, SPLIT, Sentence, input_format, split_line
+from elmo_serve.files.inputs import INPUTS, Sentence, input_format
 from tests.support.embedding_runs import close, done, layers_of, refused
 
 
@@ -109,17 +108,6 @@ def test_columns_are_not_read_as_plain_text_or_as_numbers_of_words(tmp_path: Pat
     flags = ("--top", "--input-format", "conll")
     assert "--column" in refused(source, tmp_path / "v.npz", *flags)
     assert "line 1 is '1 Angela'" in refused(source, tmp_path / "v.npz", *flags, "--column", 2)
-
-
-def test_text_and_the_tokens_of_a_tokenizer_come_back() -> None:
-    texts = ["It can't.", "", "Zürich\u2028東京"]
-    lines = [split_line(text, tokenizer("ptb")).decode() for text in texts]
-
-    assert list(SPLIT.read(lines)) == [
-        Sentence("It can't.", ["It", "ca", "n't", "."]),
-        Sentence("", []),
-        Sentence("Zürich\u2028東京", ["Zürich", "東京"]),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from typing import cast
 import h5py
 import numpy as np
 import pytest
+import torch
 
+from elmo_serve.files.inputs import FileError
 from elmo_serve.files.vectors import LengthSorted, Tokens, Vectors
 from elmo_serve.models.in_process import InProcess
 from elmo_serve.output import Output
@@ -105,3 +107,29 @@ def test_a_batch_of_long_sentences_has_as_many_rows_as_memory_allows(
     assert largest >= rows
     assert largest == 1 or largest * tokens * 3 * 1024 * 4 <= 512 * 1024**2
     assert sum(map(len, network.batches)) == 400
+
+
+class Short(Lengths):
+    """A device without memory for more than `most` sentences."""
+
+    batch_tokens = 1_000
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def embed(self, sentences: Sequence[Tokens], output: Output) -> list[Vectors]:
+        if len(sentences) > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super().embed(sentences, output)
+
+
+def test_a_batch_without_memory_is_halved_once_and_then_one_line() -> None:
+    sentences = [[str(number)] for number in range(8)]
+
+    source = LengthSorted(cast("InProcess", Short(4)), Output(layers=(0,)))
+    assert [array[0, 0] for array in source.embed(sentences)] == list(range(8))
+
+    short = LengthSorted(cast("InProcess", Short(3)), Output(layers=(0,)))
+    with pytest.raises(FileError, match="not enough memory for 4 sentences of 4 tokens"):
+        short.embed(sentences)

@@ -38,13 +38,12 @@ def test_the_description_is_that_of_the_model(network: InProcess, elmo: ElmoNetw
     assert network.device == "cpu"
 
 
-def test_state_is_carried_and_survives_as_arrays(network: InProcess, elmo: ElmoNetwork) -> None:
+def test_state_is_carried(network: InProcess, elmo: ElmoNetwork) -> None:
     first, second = [["The", "cat"], ["a"]], [["sat", "."], ["b", "c"]]
     output = select("top", 3)
 
     _, state = network.carry(first, output)
-    stored = {name: array.copy() for name, array in InProcess.arrays_of(state).items()}
-    found, _ = network.carry(second, output, network.state_of(stored))
+    found, _ = network.carry(second, output, state)
 
     with torch.inference_mode():
         _, after = elmo(first)

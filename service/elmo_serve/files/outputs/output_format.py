@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from elmo_serve.workers.messages import ModelInfo
 
+Item: TypeAlias = "tuple[Sentence, NDArray[Any]]"
 Items: TypeAlias = "Iterable[tuple[Sentence, NDArray[Any]]]"
 Check = Callable[[Sentence], None]
 Target = Path | BinaryIO
@@ -34,9 +35,13 @@ class Facts:
     first: int = 0
 
 
+def accept(_sentence: Sentence) -> None:
+    """Accept every sentence."""
+
+
 def accept_all(_output: Output) -> Check:
     """Accept every selection and every sentence."""
-    return lambda _sentence: None
+    return accept
 
 
 def refuse_stacks(output: Output) -> Check:

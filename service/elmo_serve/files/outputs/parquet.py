@@ -79,14 +79,17 @@ def _require() -> None:
         )
 
 
-def vector_column(arrays: Sequence[NDArray[Any]]) -> pyarrow.LargeListArray:
-    """Return a column of the numbers of each array, in C order; of no array float32."""
+def vector_column(arrays: Sequence[NDArray[Any] | None]) -> pyarrow.LargeListArray:
+    """Return a column of the numbers of each array, in C order; null for None; of none float32."""
     import numpy as np
     import pyarrow
 
-    ends = [0, *accumulate(array.size for array in arrays)]
-    flat = np.concatenate([array.reshape(-1) for array in arrays] or [np.empty(0, np.float32)])
-    offsets = pyarrow.array(ends, pyarrow.int64())
+    ends = [0, *accumulate(0 if array is None else array.size for array in arrays)]
+    given = [array.reshape(-1) for array in arrays if array is not None]
+    flat = np.concatenate(given or [np.empty(0, np.float32)])
+    # A null offset makes its list null.
+    nulls = np.array([*(array is None for array in arrays), False])
+    offsets = pyarrow.array(ends, pyarrow.int64(), mask=nulls if nulls.any() else None)
     return pyarrow.LargeListArray.from_arrays(offsets, pyarrow.array(flat))
 
 

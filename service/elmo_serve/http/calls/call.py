@@ -206,6 +206,7 @@ def described(
     return Embeddings(
         model=model.name,
         revision=info.revision,
+        precision=info.precision,
         dimension=output.width(info.dimension),
         layers=output.layers,
         tokens=tokens,

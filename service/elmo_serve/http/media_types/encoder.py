@@ -28,6 +28,7 @@ class Embeddings:
 
     model: str
     revision: str
+    precision: str
     dimension: int
     layers: tuple[int, ...] | None
     tokens: int

@@ -21,6 +21,7 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
         "__metadata__": {
             "model": embeddings.model,
             "revision": embeddings.revision,
+            "precision": embeddings.precision,
             "dimension": str(embeddings.dimension),
             "layers": layers,
         }

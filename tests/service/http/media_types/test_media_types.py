@@ -135,6 +135,7 @@ def test_the_metadata_describe_the_model_and_the_layers() -> None:
         assert header["__metadata__"] == {
             "model": "m",
             "revision": "r",
+            "precision": "float32",
             "dimension": "4",
             "layers": text,
         }
