@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.checkpoints import allennlp, load, native, round_weights, softmax
+from elmo_model.checkpoints import allennlp, native, round_weights, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.files.atomic import publish
 from elmo_model.network.elmo import ElmoNetwork
@@ -27,11 +27,11 @@ def convert(
 ) -> tuple[str, int]:
     """Write a network to `destination`, and return its format there and its size in bytes.
 
-    It is written into a temporary folder of the same file system, read back and compared, and only
-    then moved into place; a folder that is there is replaced. With 16 bits the weights of `elmo`
-    are rounded. The softmax that is `kept`, for the native format alone, is written beside it, and
-    one of another network that is there is deleted. Raises CheckpointError for a network that the
-    format cannot hold, or where another network came back or the disk refuses.
+    It is written into a temporary folder of the same file system and then moved into place: over a
+    file that is there, or an empty folder. With 16 bits the weights of `elmo` are rounded. The
+    softmax that is `kept`, for the native format alone, is written beside it, and one of another
+    network that is there is deleted. Raises CheckpointError for a network that the format cannot
+    hold, or where the disk refuses.
     """
     kind: torch.dtype = getattr(torch, dtype)
     if dtype != "float32":
@@ -41,18 +41,14 @@ def convert(
             on_step(f"Writing {destination}")
             written = Path(aside) / destination.name
             _write(elmo, written, destination, kind)
-            on_step("Comparing")
-            origin = load(written).origin
-            if origin.revision != elmo.origin.revision:
-                raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
             size = _size(written)
-            _place(written, destination)
+            publish(written, destination)
             if destination.suffix == NATIVE:
-                _write_softmax(kept, destination, origin.revision, softmax_dtype)
+                _write_softmax(kept, destination, elmo.origin.revision, softmax_dtype)
     except OSError as error:
         fault = error.strerror or error
         raise CheckpointError(f"{destination} cannot be written: {fault}") from error
-    return origin.format, size
+    return native.NAME if destination.suffix == NATIVE else allennlp.NAME, size
 
 
 def _write(elmo: ElmoNetwork, written: Path, destination: Path, dtype: torch.dtype) -> None:
@@ -74,20 +70,6 @@ def _write_softmax(
         path.unlink(missing_ok=True)
     else:
         softmax.save(kept, path, revision, getattr(torch, dtype))
-
-
-def _place(written: Path, destination: Path) -> None:
-    """Put the result at `destination`; move a folder that is there out of the way first."""
-    if not destination.is_dir():
-        publish(written, destination)
-        return
-    replaced = written.with_name("replaced.old")
-    destination.rename(replaced)
-    try:
-        publish(written, destination)
-    except OSError:
-        replaced.rename(destination)
-        raise
 
 
 def _size(written: Path) -> int:

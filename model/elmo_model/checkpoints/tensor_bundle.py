@@ -7,7 +7,6 @@ array to a protocol buffer (TensorFlow `tensor_bundle.proto`). Every checksum is
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import BinaryIO
 
@@ -24,27 +23,19 @@ from elmo_model.errors import shown
 ENDING = ".index"
 
 _MAX_INDEX = 64 << 20  # bytes
-_MAX_AXES = 8
+_MAX_AXES, _MAX_DIMENSION = 8, 1 << 40
 _FLOAT = 1  # DT_FLOAT in TensorFlow's types.proto
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER = 48  # bytes
 _TRAILER = 5  # bytes after a block: its compression and its checksum
 _MAX_KEY = 4096  # bytes
+_MAX_MESSAGE = 1 << 16  # bytes; those of an array have about 50
 _MASK = 0xA282EAD8
-_TYPES = {2: "float64", 3: "int32", 9: "int64", 14: "bfloat16", 19: "float16", 7: "string"}
+_TYPE, _SHAPE, _SHARD, _OFFSET, _SIZE, _CHECKSUM, _SLICES = range(1, 8)
+"""The numbers of the fields of a BundleEntryProto."""
 
-
-@dataclass(frozen=True, slots=True)
-class BundleEntry:
-    """An array in the index: type, shape, shard, offset and size in bytes, and checksum."""
-
-    dtype: int
-    shape: tuple[int, ...]
-    shard: int
-    offset: int
-    size: int
-    checksum: int
-    sliced: bool
+Message = dict[int, list[int | bytes]]
+"""The values of each field of a protocol buffer by its number, integers or bytes."""
 
 
 @contextmanager
@@ -67,94 +58,88 @@ def open_bundle(source: Source, index: str) -> Iterator[Arrays]:
             return streams.enter_context(source.open(file))
 
         def read(name: str) -> Tensor:
-            entry = entries[name]
-            file = f"{index.removesuffix(ENDING)}.data-{entry.shard:05d}-of-{shards:05d}"
-            return _read(entry, f"{label}: {name}", opened(file), source.label(file))
+            shape, entry = entries[name]
+            file = f"{index.removesuffix(ENDING)}.data-{entry[_SHARD]:05d}-of-{shards:05d}"
+            return _read(shape, entry, f"{label}: {name}", opened(file), source.label(file))
 
-        yield Arrays(label, {name: entry.shape for name, entry in entries.items()}, read)
+        yield Arrays(label, {name: shape for name, (shape, _) in entries.items()}, read)
 
 
-def _read(entry: BundleEntry, label: str, stream: BinaryIO, shard: str) -> Tensor:
+def _read(
+    shape: tuple[int, ...], entry: dict[int, int], label: str, stream: BinaryIO, shard: str
+) -> Tensor:
     """Return an array. Raises CheckpointError if it is not float32, is sliced or damaged."""
-    if entry.dtype != _FLOAT:
-        kind = _TYPES.get(entry.dtype, f"number {entry.dtype}")
-        raise CheckpointError(f"{label} is of type {kind}, expected float32")
-    if entry.sliced:
-        raise CheckpointError(f"{label} is cut into slices, expected one piece")
-    if entry.size != 4 * math.prod(entry.shape):
+    if entry[_TYPE] != _FLOAT:
         raise CheckpointError(
-            f"{label} has {entry.size:,} bytes, expected {4 * math.prod(entry.shape):,}"
+            f"{label} is of type {entry[_TYPE]} of TensorFlow, expected {_FLOAT}, float32"
         )
-    length, end = stream.seek(0, 2), entry.offset + entry.size
+    if entry[_SLICES]:
+        raise CheckpointError(f"{label} is cut into slices, expected one piece")
+    size, expected = entry[_SIZE], 4 * math.prod(shape)
+    if size != expected:
+        raise CheckpointError(f"{label} has {size:,} bytes, expected {expected:,}")
+    length, end = stream.seek(0, 2), entry[_OFFSET] + size
     if end > length:
         raise CheckpointError(f"{shard}: has {length:,} bytes, expected {end:,} by {label}")
-    stream.seek(entry.offset)
-    content = stream.read(entry.size)
-    if _masked_crc32c(content) != entry.checksum:
+    stream.seek(entry[_OFFSET])
+    content = stream.read(size)
+    if _masked_crc32c(content) != entry[_CHECKSUM]:
         raise CheckpointError(f"{label} has another checksum in {shard} than expected")
     # A copy is writable, and in the byte order of this machine.
-    array = np.frombuffer(content, dtype="<f4").reshape(entry.shape)
+    array = np.frombuffer(content, dtype="<f4").reshape(shape)
     return torch.from_numpy(array.astype(np.float32))
 
 
-# The three messages of tensor_bundle.proto, by the numbers of their fields.
+# The three messages of tensor_bundle.proto.
 
 
 def _header(content: bytes) -> int:
     """Return the number of shards from a BundleHeaderProto."""
-    fields = dict(_fields(content))
-    if fields.get(2, 0) != 0:
+    fields = _message(content)
+    if _number(fields, 2) != 0:
         raise ValueError("it is big-endian")
-    shards = fields.get(1, 0)
-    if not isinstance(shards, int) or not 1 <= shards <= 99_999:
-        raise ValueError(f"it names {shards!r} shards")
+    shards = _number(fields, 1)
+    if not 1 <= shards <= 99_999:
+        raise ValueError(f"it names {shards} shards")
     return shards
 
 
-def _entry(content: bytes) -> BundleEntry:
-    """Parse a BundleEntryProto."""
-    numbers: dict[int, int] = {}
-    shape: tuple[int, ...] = ()
-    sliced = False
-    for field, value in _fields(content):
-        if field == 2 and isinstance(value, bytes):
-            shape = tuple(_dimension(each) for number, each in _fields(value) if number == 2)
-            if len(shape) > _MAX_AXES:
-                raise ValueError(f"an array has {len(shape):,} axes")
-        elif field == 7:
-            sliced = True
-        elif isinstance(value, int):
-            numbers[field] = value
-    return BundleEntry(
-        dtype=numbers.get(1, 0),
-        shape=shape,
-        shard=numbers.get(3, 0),
-        offset=numbers.get(4, 0),
-        size=numbers.get(5, 0),
-        checksum=numbers.get(6, 0),
-        sliced=sliced,
-    )
+def _entry(content: bytes) -> tuple[tuple[int, ...], dict[int, int]]:
+    """Return the shape of a BundleEntryProto, and its numbers by their fields."""
+    fields = _message(content)
+    numbers = {each: _number(fields, each) for each in (_TYPE, _SHARD, _OFFSET, _SIZE, _CHECKSUM)}
+    numbers[_SLICES] = len(fields.get(_SLICES, ()))
+    axes = _message(fields[_SHAPE][-1]).get(2, []) if _SHAPE in fields else []
+    if len(axes) > _MAX_AXES:
+        raise ValueError(f"an array has {len(axes):,} axes")
+    shape = tuple(_number(_message(axis), 1) for axis in axes)
+    if any(size >= _MAX_DIMENSION for size in shape):
+        raise ValueError(f"an array has the shape {shown(shape)}")
+    return shape, numbers
 
 
-def _dimension(content: int | bytes) -> int:
-    """Return the size of a TensorShapeProto.Dim."""
+def _number(fields: Message, field: int) -> int:
+    """Return the last value of a field, 0 without one. Raises ValueError for one of bytes."""
+    value = fields.get(field, [0])[-1]
+    if not isinstance(value, int):
+        raise ValueError(f"field {field} is no number")
+    return value
+
+
+def _message(content: int | bytes) -> Message:
+    """Return the fields of a message. Raises ValueError or IndexError for a damaged one."""
     if not isinstance(content, bytes):
-        raise ValueError("a dimension is no message")
-    size = dict(_fields(content)).get(1, 0)
-    if not isinstance(size, int) or size >= 1 << 40:
-        raise ValueError(f"a dimension is {shown(size)}")
-    return size
-
-
-def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and value of each field: an integer, or the bytes of a message."""
+        raise ValueError("a field is no message")
+    if len(content) > _MAX_MESSAGE:
+        raise ValueError(f"a message has {len(content):,} bytes")
+    fields: Message = {}
     position = 0
     while position < len(content):
         tag, position = _varint(content, position)
-        field, kind = tag >> 3, tag & 7
+        kind, values = tag & 7, fields.setdefault(tag >> 3, [])
         if kind == 0:
             value, position = _varint(content, position)
-            yield field, value
+            values.append(value)
             continue
         if kind == 2:
             length, position = _varint(content, position)
@@ -166,7 +151,8 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
         if len(piece) != length:
             raise ValueError("a field reaches beyond its message")
         position += length
-        yield field, piece if kind == 2 else int.from_bytes(piece, "little")
+        values.append(piece if kind == 2 else int.from_bytes(piece, "little"))
+    return fields
 
 
 # The table: sorted pairs of keys and values in blocks, each with a checksum.

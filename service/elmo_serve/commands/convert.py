@@ -12,7 +12,6 @@ from elmo_serve.commands.options import refuse_given, resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 
 _NATIVE: Final = ".safetensors"
-_PAIR: Final = frozenset({"options.json", "weights.hdf5", "vocab.txt", "align.pth"})
 
 
 @click.command()
@@ -37,7 +36,7 @@ _PAIR: Final = frozenset({"options.json", "weights.hdf5", "vocab.txt", "align.pt
 @click.option(
     "--softmax-words", type=click.IntRange(min=3), help="Keep its first words. Default: all."
 )
-@click.option("--force", is_flag=True, help="Replace a checkpoint at DESTINATION.")
+@click.option("--force", is_flag=True, help="Replace the file DESTINATION.")
 def convert(
     source: str,
     destination: Path,
@@ -50,9 +49,8 @@ def convert(
     """Write a model in another format.
 
     SOURCE is a path, a built-in name or a published name. A DESTINATION that ends in .safetensors
-    becomes one file in the native format; any other becomes a folder with the published pair,
-    options.json and weights.hdf5. The result is read back and compared with SOURCE before it
-    appears at DESTINATION.
+    becomes one file in the native format; any other becomes a folder, new or empty, with the
+    published pair, options.json and weights.hdf5.
 
     \b
     Examples:
@@ -103,13 +101,13 @@ def _refusal(destination: Path, native: bool, force: bool) -> str | None:
     """Return why `destination` must not be written to; None if it may."""
     if not destination.parent.is_dir():
         return f"{destination}: {destination.parent} is no folder"
-    if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
-        return f"{destination} is a folder" if native and destination.is_dir() else None
     if destination.is_dir():
-        # --force replaces the whole folder, so it may hold nothing but files of a pair.
-        others = sorted(path.name for path in destination.iterdir() if path.name not in _PAIR)
-        if native or others:
-            return f"{destination} is a folder with other files in it: {', '.join(others[:3])}"
-    elif not native:
+        if native:
+            return f"{destination} is a folder, expected a file or none"
+        first = min((path.name for path in destination.iterdir()), default=None)
+        return None if first is None else f"{destination} is not empty: it holds {first}"
+    if not destination.exists():
+        return None
+    if not native:
         return f"{destination} is a file; a folder is written, or a file that ends in {_NATIVE}"
     return None if force else f"{destination} exists; --force replaces it"

@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: (f / INDEX).write_bytes(b"index"),
         "is not a whole index of TensorFlow: it does not end as a table does",
     ),
-    "type": (of_float64, "bias is of type float64, expected float32"),
+    "type": (of_float64, "bias is of type 2 of TensorFlow, expected 1, float32"),
 }
 
 
