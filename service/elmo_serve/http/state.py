@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from elmo_serve.http import telemetry
@@ -24,7 +23,7 @@ from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks import TaskFolder
-from elmo_serve.uses import ModelUses, open_indexes
+from elmo_serve.uses import Indexes, ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.specs import MakeWorker, worker_process, worker_specs
@@ -129,6 +128,37 @@ class Server:
         await asyncio.gather(*work)
 
 
+def _engine(
+    settings: Settings, hardware: Hardware, make_worker: MakeWorker, arena: Arena, metrics: Metrics
+) -> Engine:
+    limits = Limits(
+        settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
+    )
+    pools = {
+        model.name: WorkerPool(
+            worker_specs(model, settings, arena, hardware, make_worker),
+            metrics,
+            fault=model.fault,
+        )
+        for model in settings.specs
+    }
+    return Engine(pools, arena, limits, metrics)
+
+
+def _models(settings: Settings, engine: Engine, indexes: Indexes) -> ServedModels:
+    models = [
+        ServedModel(
+            spec.name,
+            engine,
+            ModelUses(engine, spec.name, settings, indexes),
+            is_first=spec is settings.specs[0],
+        )
+        for spec in settings.specs
+    ]
+    limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
+    return ServedModels(models, limits)
+
+
 def assemble(
     settings: Settings,
     make_worker: MakeWorker = worker_process,
@@ -142,45 +172,11 @@ def assemble(
     """
     metrics = Metrics()
     arena = Arena()
-    limits = Limits(
-        settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
-    )
+    metrics.shared_memory_bytes.set_function(lambda: arena.used)
     hardware = hardware or Hardware.here()
-    pools = {
-        model.name: WorkerPool(
-            worker_specs(model, settings, arena, hardware, make_worker),
-            metrics,
-            fault=model.fault,
-        )
-        for model in settings.specs
-    }
-    engine = Engine(pools, arena, limits, metrics)
-    server = _server(settings, engine, arena, metrics, hardware.cores)
-    server.tracer_provider = telemetry.tracer_provider(environment or {})
-    return server
-
-
-def _server(
-    settings: Settings,
-    engine: Engine,
-    arena: Arena,
-    metrics: Metrics,
-    cores: int,
-) -> Server:
-    """Return a server before an engine, whose vectors lie in `arena`."""
+    engine = _engine(settings, hardware, make_worker, arena, metrics)
     indexes = open_indexes(settings.index)
-    first, *others = settings.specs
-    models = [
-        ServedModel(
-            spec.name,
-            engine,
-            ModelUses(engine, spec.name, settings, indexes),
-            is_first=spec is first,
-        )
-        for spec in (first, *others)
-    ]
-    limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
-    served = ServedModels(models, limits)
+    served = _models(settings, engine, indexes)
     server = Server(
         settings=settings,
         metrics=metrics,
@@ -188,7 +184,7 @@ def _server(
         engine=engine,
         models=served,
         readiness=Readiness(settings, served, indexes, TaskFolder(settings.tasks), metrics),
-        helpers=Helpers.of(arena, metrics, cores),
+        helpers=Helpers.of(arena, metrics, hardware.cores),
         keys=KeyRing(settings, metrics.failures.labels("api_keys")),
         load_shedder=LoadShedder(
             engine,
@@ -199,17 +195,7 @@ def _server(
             settings.body_budget_bytes, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic
         ),
         deadlines=Deadlines(metrics.failures.labels("deadline")),
+        tracer_provider=telemetry.tracer_provider(environment or {}),
     )
-    _watch(server, arena)
-    return server
-
-
-def _watch(server: Server, arena: Arena) -> None:
-    """Let the gauges of queues and memory be read when the metrics are asked for, by a thread."""
-    engine, metrics = server.engine, server.metrics
-    for model, queue in engine.queues.items():
-        metrics.queue_sentences.labels(model).set_function(partial(getattr, queue, "sentences"))
-        metrics.queue_tokens.labels(model).set_function(partial(getattr, queue, "tokens"))
-    metrics.answer_bytes.set_function(lambda: engine.answers.used)
     metrics.receiving_bytes.set_function(lambda: server.bodies.used)
-    metrics.shared_memory_bytes.set_function(lambda: arena.used)
+    return server

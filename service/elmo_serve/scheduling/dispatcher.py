@@ -52,6 +52,8 @@ class Dispatcher:
         self._last_batch = 0
         self._is_scheduled = False
         self._timer: Timer | None = None
+        metrics.queue_sentences.labels(model).set_function(lambda: self.queue.sentences)
+        metrics.queue_tokens.labels(model).set_function(lambda: self.queue.tokens)
 
     def begin(self, request: Request) -> None:
         """Count a request as one that waits until `end`."""

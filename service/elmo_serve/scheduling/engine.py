@@ -65,6 +65,7 @@ class Engine:
         self._idle = asyncio.Event()
         self._clock = clock
         self._is_draining = False
+        metrics.answer_bytes.set_function(lambda: self.answers.used)
 
     def start(self) -> None:
         """Start the workers; each gets batches once it is ready."""
