@@ -83,8 +83,8 @@ def blocks(document: str, *languages: str) -> list[Block]:
 def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server of the default model, and the table of docs/tasks.md beside its tasks."""
     folder = tmp_path_factory.mktemp("page")
-    (table,) = blocks("tasks.md", "csv")
-    (folder / "intents.csv").write_text(table.code, encoding="utf-8")
+    (table,) = blocks("tasks.md", "tsv")
+    (folder / "intents.tsv").write_text(table.code, encoding="utf-8")
     with running(folder, tasks=folder / "tasks") as server:
         yield server
 

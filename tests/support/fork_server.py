@@ -41,7 +41,7 @@ _MODULES = (
     "elmo_serve.cli",
     "elmo_serve.http.server",
     "elmo_serve.models.in_process",
-    "elmo_model.tasks.command",
+    "elmo_model.tasks.comparison",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
     "h5py",

@@ -33,11 +33,12 @@ def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
         yield number, layers_of(sentences[number])
 
 
-def learned(examples: Examples, options: FitOptions) -> Fitted:
+def learned(examples: Examples) -> Fitted:
     """Fit the learned mixture on a part of some examples, and score it on the others."""
+    options = FitOptions()
     kept, held = split(examples, options.validation, seed=0)
     with features_of(encode, examples) as features:
-        return fit_once(features.take(kept), features.take(held), options, seed=0)
+        return fit_once(features.take(kept), features.take(held), options, "accuracy", seed=0)
 
 
 def tagged(count: int, seed: int) -> Examples:

@@ -15,68 +15,89 @@ from elmo_model.steps import OnStep, ignore
 from elmo_model.tasks.examples import Examples, Kind
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
-from elmo_model.tasks.scores import Scores, is_bio, spans
+from elmo_model.tasks.scores import MeanScore, Measure, Score
+from elmo_model.tasks.spans import spans
 
 LEARNED: Final = "learned"
 """The name of the learned mixture."""
 
+AVERAGE: Final = "average"
+"""The name of the mixture with equal weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One mixture: the normalised weights of each seed, and the scores of each seed."""
+    """One mixture, with the normalised weights and the two scores of each seed.
+
+    `scores` are of the scored part, `validation` of the part that decided when to stop: the same
+    where there is no test part.
+    """
 
     name: str
     weights: tuple[tuple[float, ...], ...]
-    scores: tuple[Scores, ...]
+    scores: tuple[Score, ...]
+    validation: tuple[Score, ...]
 
     @property
-    def mean(self) -> float:
-        """The mean of the main score over the seeds."""
-        return statistics.fmean(scores.main for scores in self.scores)
+    def mean(self) -> MeanScore:
+        """The mean score over the seeds, with its error over sentences."""
+        return MeanScore.of(self.scores)
 
     @property
-    def spread(self) -> float:
-        """The sample standard deviation of the main score over the seeds; 0 for one seed."""
-        values = [scores.main for scores in self.scores]
-        return statistics.stdev(values) if len(values) > 1 else 0.0
+    def spread(self) -> float | None:
+        """The sample standard deviation of the score over the seeds; None for one seed."""
+        values = [score.value for score in self.scores]
+        return statistics.stdev(values) if len(values) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a score is of: examples, their sentences or pairs, and for BIO labels their spans."""
+    """The part that is scored, and by which measure.
 
+    `part` is "test", or "validation" where there is no test part. `spans` is None where the labels
+    are none of spans. `reason` says why the labels of tokens have no span F1; empty where they do.
+    """
+
+    part: str
+    measure: Measure
+    reason: str
     kind: Kind
     examples: int
     sentences: int
-    spans: int | None = None
-
-    @classmethod
-    def of(cls, examples: Examples) -> "Scored":
-        """Count the examples of a part."""
-        found = None
-        if is_bio(examples.classes):
-            found = sum(len(spans(labels)) for labels in examples.by_sentence(examples.labels))
-        return cls(examples.kind, len(examples), len(set(examples.groups)), found)
+    spans: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The rows, the learned one first, and the fit of the seed that validates best.
 
-    `scored_on` says which part the scores are of: "test", or "validation" where there is no test
-    part. `data` is the SHA-256 of the training examples.
+    `data` is the SHA-256 of the training examples.
     """
 
     rows: tuple[Row, ...]
     best: Fitted
-    scored_on: str
-    train_examples: int
     scored: Scored
+    train_examples: int
     data: str
 
     def row(self, name: str) -> Row:
         """Return the row of a mixture."""
         return next(row for row in self.rows if row.name == name)
+
+    @property
+    def equal(self) -> Mapping[str, MeanScore]:
+        """The rows that cannot be told from the best one, by their scores, the best one first."""
+        return _equal_to_best({row.name: row.mean for row in self.rows})
+
+    @property
+    def recommended(self) -> tuple[str, str]:
+        """The row to take, and the best one, by the validation parts.
+
+        Among equals it is the average, which needs no task file.
+        """
+        equal = _equal_to_best({row.name: MeanScore.of(row.validation) for row in self.rows})
+        best = next(iter(equal))
+        return (AVERAGE if AVERAGE in equal else best), best
 
 
 def compare(
@@ -86,12 +107,14 @@ def compare(
     options: FitOptions,
     on_step: OnStep = ignore,
 ) -> Comparison:
-    """Fit the learned mixture, the average, the sum and every layer alone, from every seed.
+    """Fit the learned mixture, the average and every layer alone, from every seed.
 
-    Each seed draws its own validation part, sentence by sentence. Raises FitError for examples
-    that nothing can be learned from.
+    Each seed draws its own validation part, sentence by sentence. Scores are span F1 where the
+    training labels are spans, and the scored part and both parts of the training sentences have
+    one; else accuracy. Raises FitError for examples that nothing can be learned from.
     """
     splits = [split(train, options.validation, seed) for seed in range(options.seeds)]
+    scored = _scored(train, test, splits)
     with ExitStack() as stack:
         parts = [
             stack.enter_context(features_of(encode, part, on_tokens=partial(on_step, name)))
@@ -101,11 +124,16 @@ def compare(
             )
             if part is not None
         ]
+        fit = partial(fit_once, options=options, measure=scored.measure)
         on_fit = partial(on_step, "Fitting", unit="fits")
-        rows, best = _fits(parts[0], parts[1] if parts[1:] else None, splits, options, on_fit)
-    scored = Scored.of(train.take(splits[-1][1]) if test is None else test)
-    scored_on = "validation" if test is None else "test"
-    return Comparison(rows, best, scored_on, len(train), scored, digest(train))
+        tested = parts[1] if parts[1:] else None
+        rows, best = _fits(parts[0], tested, splits, fit, scored.measure, on_fit)
+    return Comparison(rows, best, scored, len(train), digest(train))
+
+
+def has_span(labels: Sequence[str]) -> bool:
+    """Return whether the IOB2 labels of a sentence have a span."""
+    return any(label != "O" for label in labels)
 
 
 def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
@@ -114,58 +142,100 @@ def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
         f"layer {number}": tuple(float(number == other) for other in range(layers))
         for number in range(layers)
     }
-    return {"average": (1 / layers,) * layers, "sum": (1.0,) * layers, **each}
+    return {AVERAGE: (1 / layers,) * layers, **each}
+
+
+def _scored(
+    train: Examples,
+    test: Examples | None,
+    splits: Sequence[tuple[list[int], list[int]]],
+) -> Scored:
+    """Decide by which measure which part is scored.
+
+    Without a test part the counts are of all sentences that a seed holds out.
+    """
+    held = sorted({number for _, held in splits for number in held})
+    part, examples = ("validation", train.take(held)) if test is None else ("test", test)
+    found = sum(len(spans(labels)) for labels in examples.labels)
+    reason = ""
+    if examples.kind == "token":
+        if not train.are_spans:
+            reason = "the labels are no spans"
+        elif sum(map(has_span, train.labels)) < 2:
+            reason = "fewer than two training sentences have a span"
+        elif not found:
+            reason = "the part has no span"
+    measure: Measure = "span_f1" if train.are_spans and not reason else "accuracy"
+    count = len(examples.sentences)
+    spans_found = found if train.are_spans else None
+    return Scored(part, measure, reason, examples.kind, len(examples), count, spans_found)
 
 
 def _fits(
     train: Features,
     test: Features | None,
     splits: Sequence[tuple[list[int], list[int]]],
-    options: FitOptions,
+    fit: Callable[..., Fitted],
+    measure: Measure,
     on_fit: Callable[[int, int], None],
 ) -> tuple[tuple[Row, ...], Fitted]:
     """Return the row of each mixture, and the best fit of the learned one."""
     mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None, **fixed_mixtures(train.layers)}
-    rows, best = list[Row](), None
-    done, total = 0, len(splits) * len(mixtures)
-    for name, weights in mixtures.items():
-        own = train if weights is None else train.mixed(weights)
-        tested = test if test is None or weights is None else test.mixed(weights)
-        scores, learned = [], []
+    rows, best = list[Row](), list[Fitted]()
+    total = len(splits) * len(mixtures)
+    for name, fixed in mixtures.items():
+        learned = train if fixed is None else train.mixed(fixed)
+        tested = test if test is None or fixed is None else test.mixed(fixed)
+        fits = list[Fitted]()
         for seed, (kept, held) in enumerate(splits):
-            fitted = fit_once(own.take(kept), own.take(held), options, seed)
-            scores.append(fitted.validation if tested is None else fitted.score(tested))
-            learned.append(_softmax(fitted.weights) if weights is None else weights)
-            if weights is None and (best is None or fitted.validation.main > best.validation.main):
-                best = fitted
-            done += 1
-            on_fit(done, total)
-        rows.append(Row(name, tuple(learned), tuple(scores)))
-    assert best is not None  # the learned mixture is one of them
-    return tuple(rows), best
+            fits.append(fit(learned.take(kept), learned.take(held), seed=seed))
+            on_fit(len(rows) * len(splits) + len(fits), total)
+        validation = tuple(each.validation for each in fits)
+        scores = tuple(each.score(tested, measure) for each in fits) if tested else validation
+        weights = tuple(fixed or _softmax(each.weights) for each in fits)
+        rows.append(Row(name, weights, scores, validation))
+        if fixed is None:
+            best.append(max(fits, key=lambda each: each.validation.value))
+    return tuple(rows), best[0]
+
+
+def _equal_to_best(scores: Mapping[str, MeanScore]) -> dict[str, MeanScore]:
+    """Return the scores that equal the highest one, from high to low."""
+    ordered = sorted(scores.items(), key=lambda item: -item[1].value)
+    return {name: score for name, score in ordered if score.equals(ordered[0][1])}
 
 
 def split(examples: Examples, validation: float, seed: int) -> tuple[list[int], list[int]]:
-    """Return the numbers of the examples to learn from and of those held out.
+    """Return the numbers of the sentences to learn from and of those held out.
 
-    Sentences are drawn, not examples. Raises FitError where one of the two parts is empty or the
-    learned part has one label alone.
+    Sentences are drawn, not examples. If the labels are spans and two sentences have one, then so
+    has each part: one without exchanges its last sentence for the next of the permutation that has
+    a span. A single such sentence is learned from. Raises FitError where one of the two parts is
+    empty or the learned part has one label alone.
     """
-    groups = examples.groups
-    distinct = sorted(set(groups))
-    count = max(1, round(validation * len(distinct)))
-    drawn = np.random.default_rng(seed).permutation(len(distinct))[:count]
-    held_groups = {distinct[number] for number in drawn}
-    held = [number for number, group in enumerate(groups) if group in held_groups]
-    kept = [number for number, group in enumerate(groups) if group not in held_groups]
-    left = f"validation {validation:g} leaves {len(distinct) - count} of {len(distinct)} sentences"
+    labels = examples.labels
+    used = [number for number, each in enumerate(labels) if each]
+    count = max(1, round(validation * len(used)))
+    order = [used[n] for n in np.random.default_rng(seed).permutation(len(used))]
+    spanned = [place for place, number in enumerate(order) if has_span(labels[number])]
+    if examples.are_spans and spanned and count < len(order):
+        if spanned[-1] < count:
+            _exchange(order, len(order) - 1, spanned[-1])
+        elif spanned[0] >= count and spanned[1:]:
+            _exchange(order, count - 1, spanned[0])
+    left = f"validation {validation:g} leaves {len(used) - count} of {len(used)} sentences"
+    kept, held = sorted(order[count:]), sorted(order[:count])
     examples.take(kept).check(left)
     return kept, held
 
 
+def _exchange(order: list[int], one: int, other: int) -> None:
+    order[one], order[other] = order[other], order[one]
+
+
 def digest(examples: Examples) -> str:
-    """Return the SHA-256, in hex, of sentences, places and labels."""
-    content = json.dumps([examples.kind, examples.sentences, examples.places, examples.labels])
+    """Return the SHA-256, in hex, of sentences and labels."""
+    content = json.dumps([examples.kind, examples.sentences, examples.labels])
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,9 +1,10 @@
-"""The vectors of all layers at the places of some examples, computed once."""
+"""The vectors of all layers of some examples, computed once."""
 
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from elmo_model.errors import shown
 from elmo_model.files.runtime import mapped_array
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
-from elmo_model.tasks.examples import Examples, FitError, Place
+from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.text.batches import by_length
 
 Encode = Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Tensor]]]
@@ -32,27 +33,32 @@ MEMORY_BYTES = 1 << 30
 
 
 class Features:
-    """N examples, the vectors (S, L + 1, 2P) of S distinct places in float32, and their rows.
+    """The examples of some sentences, and the vectors (N, L + 1, 2P) in float32 of all N examples.
 
-    `index` is (N, 1) or (N, 2): the row of each place of each example. With `weights` the
-    rows have one layer, the sum of all by these weights: it is made for the rows that are asked
-    for, so that a mixture of vectors in a file needs no memory of their size.
+    `numbers` are the numbers of these sentences among all. With `weights` the rows have one layer,
+    the sum of all by these weights. The mix is computed on access; it is never stored for all rows.
     """
 
     def __init__(
         self,
         examples: Examples,
         vectors: NDArray[np.float32],
-        index: NDArray[np.int64],
+        numbers: Sequence[int] | None = None,
         weights: Sequence[float] | None = None,
     ) -> None:
-        self.examples = examples
+        """`examples` are all examples; without `numbers` the features are of all sentences."""
         self.vectors = vectors
-        self.index = index
+        self.numbers = range(len(examples.sentences)) if numbers is None else numbers
+        self.examples = examples if numbers is None else examples.take(numbers)
+        self._all = examples
         self._weights = weights
+        lengths = np.array([len(labels) for labels in examples.labels], np.int64)
+        starts = lengths.cumsum() - lengths
+        rows = [np.arange(starts[n], starts[n] + lengths[n]) for n in self.numbers]
+        self._index = np.concatenate([np.empty(0, np.int64), *rows])
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self._index)
 
     @property
     def layers(self) -> int:
@@ -65,25 +71,23 @@ class Features:
         return int(self.vectors.shape[2])
 
     def rows(self, numbers: NDArray[np.int64] | slice) -> Tensor:
-        """Map n example numbers to their layers (L + 1, n, places, 2P)."""
-        places = self.index[numbers]
+        """Map n example numbers to their layers (L + 1, n, 2P)."""
+        chosen = self._index[numbers]
         if self._weights is None:
-            chosen = np.ascontiguousarray(self.vectors[places])
-            return torch.from_numpy(chosen).permute(2, 0, 1, 3)
+            vectors = np.ascontiguousarray(self.vectors[chosen])
+            return torch.from_numpy(vectors).permute(1, 0, 2)
         weights = np.asarray(self._weights, np.float32)
         used = np.flatnonzero(weights)
-        chosen = self.vectors[places[..., np.newaxis], used]
-        return torch.from_numpy(np.einsum("l,npld->npd", weights[used], chosen))[None]
+        vectors = self.vectors[chosen[:, np.newaxis], used]
+        return torch.from_numpy(np.einsum("l,nld->nd", weights[used], vectors))[None]
 
     def mixed(self, weights: Sequence[float]) -> "Features":
         """Return features of one layer: the sum of all layers by these weights, gamma 1."""
-        return Features(self.examples, self.vectors, self.index, weights)
+        return Features(self._all, self.vectors, self.numbers, weights)
 
     def take(self, numbers: Sequence[int]) -> "Features":
-        """Return the features of the examples of these numbers; the vectors are shared."""
-        chosen = self.index[np.array(numbers, np.int64)]
-        examples = self.examples.take(numbers)
-        return Features(examples, self.vectors, chosen, self._weights)
+        """Return the features of the sentences of these numbers; the vectors are shared."""
+        return Features(self._all, self.vectors, numbers, self._weights)
 
 
 def encode_by(encoder: Encoder, *, layer_norm: bool = False) -> Encode:
@@ -111,39 +115,33 @@ def features_of(
     memory_bytes: int = MEMORY_BYTES,
     on_tokens: OnTokens = lambda _done, _total: None,
 ) -> Iterator[Features]:
-    """Compute the vectors of all places of some examples; yield them.
+    """Compute the vectors of all examples; yield them.
 
-    `on_tokens` is called with the tokens done and those of all places. Over `memory_bytes` the
-    vectors lie in a temporary file, which is deleted at the end. Raises FitError
-    for vectors that are not finite, and OSError for a full disk.
+    `on_tokens` is called with the tokens done and those of all sentences. Over `memory_bytes` the
+    vectors lie in a temporary file, which is deleted at the end. Raises FitError for vectors that
+    are not finite, and OSError for a full disk.
     """
-    numbers: dict[Place, int] = {}
-    rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
-    index = np.array(rows, np.int64).reshape(len(rows), -1)
-    by_sentence: dict[int, list[tuple[int, int | None]]] = {}
-    for place, row in numbers.items():
-        by_sentence.setdefault(place.sentence, []).append((row, place.token))
-    used = list(by_sentence)
-    sentences = [examples.sentences[number] for number in used]
+    sentences = examples.sentences
+    ends = list(accumulate(map(len, examples.labels)))
     total, done, told = sum(map(len, sentences)), 0, 0
     with tempfile.TemporaryDirectory(prefix="elmo-fit-") as folder:
-        vectors: NDArray[np.float32] | None = None
+        vectors = np.empty((0, 1, 1), np.float32)
         for number, layers in encode(sentences):
             if not layers.isfinite().all():
                 raise FitError(
                     f"the vectors of {shown(' '.join(sentences[number]))} are not finite"
                 )
-            if vectors is None:
-                size = len(numbers), layers.shape[0], layers.shape[2]
+            if not len(vectors):
+                size = len(examples), layers.shape[0], layers.shape[2]
                 vectors = _array(Path(folder) / "vectors.npy", size, memory_bytes)
-            for row, token in by_sentence[used[number]]:
-                vectors[row] = _at(layers, token)
+            rows = _mean(layers) if examples.kind == "sentence" else layers
+            start = ends[number] - rows.shape[1]
+            vectors[start : ends[number]] = rows.transpose(0, 1).numpy()
             done += len(sentences[number])
             if done - told >= BATCH_TOKENS or done == total:
                 on_tokens(done, total)
                 told = done
-        vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
-        yield Features(examples, vectors, index)
+        yield Features(examples, vectors)
 
 
 def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.float32]:
@@ -153,13 +151,8 @@ def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.
     return mapped_array(path, shape, np.float32)
 
 
-def _at(layers: Tensor, token: int | None) -> NDArray[np.float32]:
-    """Map (L + 1, n, 2P) to (L + 1, 2P): one token, or the mean; an empty sentence gives zeros."""
-    if token is not None:
-        chosen = layers[:, token]
-    elif layers.shape[1]:
-        chosen = layers.mean(dim=1)
-    else:
-        chosen = layers.new_zeros(layers.shape[0], layers.shape[2])
-    array: NDArray[np.float32] = chosen.numpy()
-    return array
+def _mean(layers: Tensor) -> Tensor:
+    """Map (L + 1, n, 2P) to the mean (L + 1, 1, 2P) over tokens; without tokens it is zero."""
+    if not layers.shape[1]:
+        return layers.new_zeros(layers.shape[0], 1, layers.shape[2])
+    return layers.mean(dim=1, keepdim=True)

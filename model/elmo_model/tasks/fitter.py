@@ -3,9 +3,8 @@
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import torch
 from pydantic import Field
@@ -16,15 +15,42 @@ from elmo_model.errors import OptionError
 from elmo_model.network.scalar_mix import ScalarMix
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import Features
-from elmo_model.tasks.scores import Scores, best_legal, is_bio, legal_transitions, score, span_f1
+from elmo_model.tasks.scores import Measure, Score
+from elmo_model.tasks.spans import best_legal, legal_transitions
 from elmo_model.validation import checked_dataclass, rule
+
+ROUND_STEPS: Final = 100
+"""Least number of steps between two scores on the validation part, and so to the decay of the rate.
+Fewer stop fits of some hundred examples before they have learned anything."""
+
+ROUNDS: Final = 20
+"""Most rounds of a fit. Most fits end sooner, by `PATIENCE`."""
+
+PATIENCE: Final = 4
+"""Rounds without a better score on the validation part after which a fit ends."""
+
+BATCH: Final = 512
+"""Examples of a step."""
+
+LEARNING_RATE: Final = 0.01
+"""Of the head in the first round. The few scalars of the mix decide over all features: they are
+learned five times as fast."""
+
+DECAY: Final = 0.8
+"""Factor of the learning rate after each round."""
+
+L2_WEIGHTS: Final = 0.001
+"""The paper's lambda on s, which draws the weights to the average of all layers (Peters et al.
+2018, 3.3)."""
+
+EVALUATED_ROWS: Final = 4096
+"""Examples that are scored at once: bounds memory, does not change the result."""
 
 
 class MixtureHead(nn.Module):
     """gamma * sum_j softmax(s)_j h_j, then dropout, then one linear map to the classes.
 
-    A pair of vectors u, v becomes (u, v, |u - v|, u * v) before the linear map (Conneau et al.
-    2017, InferSent). Layers are normalised before, where the task has layer norm.
+    Layers are normalised before, where the task has layer norm.
     """
 
     def __init__(
@@ -33,7 +59,6 @@ class MixtureHead(nn.Module):
         dimension: int,
         classes: int,
         *,
-        places: int = 1,
         dropout: float = 0.0,
         gamma: float = 1.0,
     ) -> None:
@@ -41,34 +66,16 @@ class MixtureHead(nn.Module):
         super().__init__()
         self.mix = ScalarMix(layers)
         self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(dimension * (1 if places == 1 else 4), classes)
+        self.linear = nn.Linear(dimension, classes)
         with torch.no_grad():
             self.mix.gamma.fill_(gamma)
             self.linear.weight.zero_()
             self.linear.bias.zero_()
 
     def forward(self, layers: Tensor) -> Tensor:
-        """Map (L + 1, n, places, 2P) to the logits (n, classes)."""
-        count, rows, places, width = layers.shape
-        mixed = self.mix(layers.reshape(count, rows * places, width)).view(rows, places, width)
-        logits: Tensor = self.linear(self.dropout(joined(mixed)))
+        """Map (L + 1, n, 2P) to the logits (n, classes)."""
+        logits: Tensor = self.linear(self.dropout(self.mix(layers)))
         return logits
-
-
-def joined(mixed: Tensor) -> Tensor:
-    """Map (n, 1, 2P) to (n, 2P), and pairs (n, 2, 2P) to (n, 8P)."""
-    if mixed.shape[1] == 1:
-        return mixed[:, 0]
-    first, second = mixed[:, 0], mixed[:, 1]
-    return torch.cat((first, second, (first - second).abs(), first * second), dim=1)
-
-
-ROUND_STEPS = 100
-"""Least number of steps between two scores on the validation part, and so to the decay of the rate.
-Fewer stop fits of some hundred examples before they have learned anything."""
-
-EVALUATED_ROWS = 4096
-"""Examples that are scored at once: bounds memory, does not change the result."""
 
 
 _Count = Annotated[int, Field(strict=True, ge=1), rule("an integer of 1 or more")]
@@ -83,23 +90,13 @@ class FitOptions:
     """Options of a fit.
 
     `validation` is the part of the training sentences, from 0 to 1, that decides when to stop.
-    `l2_weights` is the paper's lambda on s, `dropout` acts on the mixed vectors. The
-    validation part is scored after each round: one pass over the examples, and at least ROUND_STEPS
-    steps. A fit ends after `patience` rounds without a better score, or after `rounds`.
-    `learning_rate` falls by a factor of `decay` a round. Raises FitOptionsError for a value out of
-    range.
+    `dropout` acts on the mixed vectors. Raises FitOptionsError for a value out of range.
     """
 
     validation: Annotated[float, Field(gt=0, lt=1), rule("above 0 and below 1")] = 0.1
     seeds: _Count = 3
     layer_norm: bool = False
-    l2_weights: Annotated[float, Field(ge=0, lt=math.inf), rule("0 or more, and finite")] = 0.001
     dropout: Annotated[float, Field(ge=0, lt=1), rule("from 0 to below 1")] = 0.0
-    rounds: _Count = 20
-    patience: _Count = 4
-    learning_rate: Annotated[float, Field(gt=0, lt=math.inf), rule("above 0, and finite")] = 0.01
-    decay: Annotated[float, Field(gt=0, le=1), rule("above 0 and at most 1")] = 0.8
-    batch: _Count = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ class Fitted:
 
     classes: tuple[str, ...]
     head: MixtureHead
-    validation: Scores
+    validation: Score
     rounds: int
 
     @property
@@ -121,52 +118,49 @@ class Fitted:
         """The scale of the mixture."""
         return self.head.mix.gamma.item()
 
-    def predict(self, features: Features) -> list[str]:
-        """Return the label of each example; BIO labels form a legal sequence in each sentence."""
-        return _predict(self.head, self.classes, features)
-
-    def score(self, features: Features) -> Scores:
+    def score(self, features: Features, measure: Measure) -> Score:
         """Score the predictions by the labels of the examples."""
-        return _score(self.head, self.classes, features)
+        return _score(self.head, self.classes, features, measure)
 
 
-def fit_once(train: Features, validation: Features, options: FitOptions, seed: int) -> Fitted:
+def fit_once(
+    train: Features, validation: Features, options: FitOptions, measure: Measure, seed: int
+) -> Fitted:
     """Train mixture and head on `train` by AdamW; stop early by the score on `validation`.
 
-    Labels of `validation` that `train` lacks count as errors. The result depends on the seed, the
-    data and the options alone. A round after which a number is not finite ends the fit. Raises
-    FitError where that is the first one.
+    The validation part is scored after each round: one pass over the examples, and at least
+    ROUND_STEPS steps. Labels of `validation` that `train` lacks count as errors. The result depends
+    on the seed, the data and the options alone. A round after which a number is not finite ends the
+    fit. Raises FitError where that is the first one.
     """
     classes = train.examples.classes
     numbers = {label: number for number, label in enumerate(classes)}
-    labels = torch.tensor([numbers[label] for label in train.examples.labels])
+    labels = torch.tensor([numbers[label] for each in train.examples.labels for label in each])
     best: Fitted | None = None
     with torch.random.fork_rng(devices=[]):
         head = MixtureHead(
             train.layers,
             train.dimension,
             len(classes),
-            places=train.index.shape[1],
             dropout=options.dropout,
             gamma=_initial_gamma(train),
         )
         torch.manual_seed(seed)
-        # A few scalars decide over all features: they are learned faster.
         groups: list[dict[str, Any]] = [
             {"params": head.linear.parameters()},
-            {"params": head.mix.parameters(), "lr": 5 * options.learning_rate},
+            {"params": head.mix.parameters(), "lr": 5 * LEARNING_RATE},
         ]
-        optimiser = torch.optim.AdamW(groups, lr=options.learning_rate, weight_decay=0.0)
-        rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, options.decay)
-        for number in range(1, options.rounds + 1):
-            _train_round(head, train, labels, options, optimiser)
+        optimiser = torch.optim.AdamW(groups, lr=LEARNING_RATE, weight_decay=0.0)
+        rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, DECAY)
+        for number in range(1, ROUNDS + 1):
+            _train_round(head, train, labels, optimiser)
             if not all(each.isfinite().all() for each in head.parameters()):
                 break
             rate.step()
-            scores = _score(head, classes, validation)
-            if best is None or scores.main > best.validation.main:
-                best = Fitted(classes, copy.deepcopy(head), scores, number)
-            elif number - best.rounds >= options.patience:
+            score = _score(head, classes, validation, measure)
+            if best is None or score.value > best.validation.value:
+                best = Fitted(classes, copy.deepcopy(head), score, number)
+            elif number - best.rounds >= PATIENCE:
                 break
     if best is None:
         raise FitError(
@@ -177,21 +171,14 @@ def fit_once(train: Features, validation: Features, options: FitOptions, seed: i
 
 
 def _train_round(
-    head: MixtureHead,
-    train: Features,
-    labels: Tensor,
-    options: FitOptions,
-    optimiser: torch.optim.Optimizer,
+    head: MixtureHead, train: Features, labels: Tensor, optimiser: torch.optim.Optimizer
 ) -> None:
     head.train()
-    a_pass = math.ceil(len(train) / options.batch)
-    passes = math.ceil(ROUND_STEPS / a_pass)
+    passes = math.ceil(ROUND_STEPS / math.ceil(len(train) / BATCH))
     order = torch.cat([torch.randperm(len(train)) for _ in range(passes)])
-    for chosen in torch.split(order, options.batch):
-        rows = chosen.numpy()
-        logits = head(train.rows(rows))
-        # The penalty draws the weights to the average of all layers (Peters et al. 2018, 3.3).
-        penalty = options.l2_weights * head.mix.weights.square().sum()
+    for chosen in torch.split(order, BATCH):
+        penalty = L2_WEIGHTS * head.mix.weights.square().sum()
+        logits = head(train.rows(chosen.numpy()))
         loss = functional.cross_entropy(logits, labels[chosen]) + penalty
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -199,33 +186,31 @@ def _train_round(
     head.eval()
 
 
-def _predict(head: MixtureHead, classes: Sequence[str], features: Features) -> list[str]:
+def predicted(head: MixtureHead, classes: Sequence[str], features: Features) -> list[list[str]]:
+    """Return the labels of each sentence; those of spans form a legal sequence."""
     with torch.inference_mode():
         blocks = [
-            head(features.rows(rows))
+            head(features.rows(slice(start, start + EVALUATED_ROWS)))
             for start in range(0, len(features), EVALUATED_ROWS)
-            for rows in [slice(start, start + EVALUATED_ROWS)]
         ]
-    logits = torch.cat(blocks)
-    if not is_bio(classes):
-        return [classes[number] for number in logits.argmax(dim=1).tolist()]
-    scores = functional.log_softmax(logits, dim=1).numpy()
-    groups = features.examples.groups
+    sizes = [len(labels) for labels in features.examples.labels]
+    logits = torch.split(torch.cat(blocks), sizes)
+    if not features.examples.are_spans:
+        return [[classes[n] for n in rows.argmax(dim=1).tolist()] for rows in logits]
     transitions = legal_transitions(classes)
-    labels: list[str] = []
-    for _, rows in groupby(range(len(groups)), key=lambda row: groups[row]):
-        labels += (classes[number] for number in best_legal(scores[list(rows)], transitions))
-    return labels
+    return [
+        [classes[n] for n in best_legal(functional.log_softmax(rows, dim=1).numpy(), transitions)]
+        if len(rows)
+        else []
+        for rows in logits
+    ]
 
 
-def _score(head: MixtureHead, classes: Sequence[str], features: Features) -> Scores:
-    labels = features.examples.labels
-    found = _predict(head, classes, features)
-    scores = score(labels, found)
-    if not is_bio(classes):
-        return scores
-    by_sentence = features.examples.by_sentence
-    return replace(scores, span_f1=span_f1(by_sentence(labels), by_sentence(found)))
+def _score(
+    head: MixtureHead, classes: Sequence[str], features: Features, measure: Measure
+) -> Score:
+    wanted = features.examples.labels
+    return Score.of(measure, features.numbers, wanted, predicted(head, classes, features))
 
 
 def _initial_gamma(features: Features) -> float:

@@ -1,114 +1,104 @@
-"""Scores of predicted labels, and BIO labels: spans and the best legal sequence."""
+"""Accuracy and span F1 over sentences, with the standard error that the sentences give."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Span = tuple[int, int, str]
-"""First token, token after the last, and type."""
+from elmo_model.tasks.spans import spans
 
+Measure = Literal["accuracy", "span_f1"]
+"""`span_f1` is the F1 of spans: a span counts where its bounds and its type are right."""
 
-def is_bio(classes: Sequence[str]) -> bool:
-    """Return whether labels are BIO: each is `O`, `B-type` or `I-type`, and one begins a span."""
-    begins = any(label.startswith("B-") for label in classes)
-    return begins and all(label == "O" or label[:2] in ("B-", "I-") for label in classes)
-
-
-def spans(labels: Sequence[str]) -> set[Span]:
-    """Return the spans of one sentence, as conlleval reads them.
-
-    An `I-` that continues no span of its type begins one.
-    """
-    found: set[Span] = set()
-    start, kind = 0, ""
-    for place, label in enumerate([*labels, "O"]):
-        prefix, _, name = label.partition("-")
-        continues = prefix == "I" and name == kind
-        if kind and not continues:
-            found.add((start, place, kind))
-            kind = ""
-        if prefix in ("B", "I") and not kind:
-            start, kind = place, name
-    return found
-
-
-Transitions = tuple[NDArray[np.bool_], NDArray[np.bool_]]
-"""(C,) the labels that may start a sentence, and (C, C) which label may follow which."""
-
-
-def legal_transitions(classes: Sequence[str]) -> Transitions:
-    """Return the legal transitions of BIO labels, for any number of sentences.
-
-    `I-type` may only follow `B-type` or `I-type` of the same type.
-    """
-    inside = np.array([label.startswith("I-") for label in classes])
-    kinds = np.array([label[2:] for label in classes])
-    outside = np.array([label == "O" for label in classes])
-    follows = ~inside | (~outside[:, None] & (kinds[:, None] == kinds))
-    return ~inside, follows
-
-
-def best_legal(scores: NDArray[np.float32], transitions: Transitions) -> list[int]:
-    """Map log-probabilities (n, C) of one sentence to the most probable legal labels (Viterbi)."""
-    starts, follows = transitions
-    best = np.where(starts, scores[0], -np.inf)
-    arrivals = []
-    for row in scores[1:]:
-        paths = np.where(follows, best[:, None], -np.inf)
-        arrivals.append(paths.argmax(axis=0))
-        best = paths.max(axis=0) + row
-    labels = [int(best.argmax())]
-    for arrival in reversed(arrivals):
-        labels.append(int(arrival[labels[-1]]))
-    return labels[::-1]
+_EQUAL: Final = 1.96
+"""Standard errors within which a difference of two scores is no difference: 95 %."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """Fractions from 0 to 1.
+class Score:
+    """A score from 0 to 1, and by the number of each scored sentence its residual.
 
-    `micro_f1` is over all labels but `O`; `span_f1` is there for BIO labels alone: a span counts
-    where its bounds and its type are right.
+    The score is sum(hits) / sum(size) over sentences; the residual of a sentence is
+    (hits - score * size) / sum(size). Residuals add up to 0.
     """
 
-    accuracy: float
-    macro_f1: float
-    micro_f1: float
-    span_f1: float | None = None
+    value: float
+    residuals: Mapping[int, float]
+
+    @classmethod
+    def of(
+        cls,
+        measure: Measure,
+        numbers: Iterable[int],
+        wanted: Iterable[Sequence[str]],
+        found: Iterable[Sequence[str]],
+    ) -> Self:
+        """Compare the predicted labels of sentences of some numbers with the right ones.
+
+        The F1 of sentences without a span, wanted or found, is 0.
+        """
+        count = _span_hits if measure == "span_f1" else _label_hits
+        pairs = [count(*labels) for labels in zip(wanted, found, strict=True)]
+        hits, sizes = np.array(pairs, np.float64).T
+        total = sizes.sum() or 1.0
+        value = hits.sum() / total
+        residuals = (hits - value * sizes) / total
+        return cls(float(value), dict(zip(numbers, residuals.tolist(), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class MeanScore:
+    """The mean of the scores of several seeds, and the residual of each sentence in it.
+
+    Sentences that a seed does not score have the residual 0 there.
+    """
+
+    value: float
+    residuals: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> Self:
+        """Average the scores; the residuals are in the order of the sentences' numbers."""
+        numbers = sorted({number for score in scores for number in score.residuals})
+        rows = [[score.residuals.get(number, 0.0) for number in numbers] for score in scores]
+        value = sum(score.value for score in scores) / len(scores)
+        return cls(value, np.array(rows).mean(axis=0))
 
     @property
-    def main(self) -> float:
-        """The score that fits are compared by: span F1 where there is one, else accuracy."""
-        return self.accuracy if self.span_f1 is None else self.span_f1
+    def error(self) -> float | None:
+        """The standard error over sentences; None for a single sentence."""
+        return standard_error(self.residuals)
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the scores that there are, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    def equals(self, other: Self) -> bool:
+        """Return whether a score of the same sentences differs by less than 1.96 errors.
 
-
-def score(wanted: Sequence[str], found: Sequence[str]) -> Scores:
-    """Compare N predicted labels with the right ones; N is at least 1."""
-    right = sum(a == b for a, b in zip(wanted, found, strict=True))
-    hits: Counter[str] = Counter(a for a, b in zip(wanted, found, strict=True) if a == b)
-    asked, given = Counter(wanted), Counter(found)
-    labels = sorted(asked | given)
-    each = [_f1(hits[label], given[label], asked[label]) for label in labels]
-    inside = [label for label in labels if label != "O"]
-    micro = _f1(*(sum(counts[label] for label in inside) for counts in (hits, given, asked)))
-    return Scores(right / len(wanted), sum(each) / len(each), micro)
+        The error is the one of the difference, from the differences of the residuals.
+        """
+        difference = abs(self.value - other.value)
+        error = standard_error(self.residuals - other.residuals)
+        return error is None or difference == 0 or difference < _EQUAL * error
 
 
-def span_f1(wanted: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
-    """Return the F1 of the spans of some sentences' BIO labels; 0 where there is no span."""
-    hits = given = asked = 0
-    for right, predicted in zip(wanted, found, strict=True):
-        one, two = spans(right), spans(predicted)
-        hits, given, asked = hits + len(one & two), given + len(two), asked + len(one)
-    return _f1(hits, given, asked)
+def standard_error(residuals: NDArray[np.float64]) -> float | None:
+    """Map the residuals of n sentences to sqrt(n / (n - 1) * sum of squares); None for n = 1.
+
+    It is the error of a ratio of sums over sentences that are drawn at random, to first order, as
+    a bootstrap over sentences gives it.
+    """
+    count = len(residuals)
+    if count < 2:
+        return None
+    return math.sqrt(count / (count - 1) * float(np.square(residuals).sum()))
 
 
-def _f1(hits: int, given: int, asked: int) -> float:
-    return 2 * hits / (given + asked) if given + asked else 0.0
+def _label_hits(wanted: Sequence[str], found: Sequence[str]) -> tuple[int, int]:
+    return sum(a == b for a, b in zip(wanted, found, strict=True)), len(wanted)
+
+
+def _span_hits(wanted: Sequence[str], found: Sequence[str]) -> tuple[int, int]:
+    """Return twice the spans that are right, and the spans wanted and found together."""
+    one, two = spans(wanted), spans(found)
+    return 2 * len(one & two), len(one) + len(two)

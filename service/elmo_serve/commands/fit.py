@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
-from elmo_model.steps import OnStep
+from elmo_model.text import tokenizers
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     import torch
 
     from elmo_client import Client
-    from elmo_model.tasks.command import FitCommand, FittedTask, LayerSource
+    from elmo_model.steps import OnStep
+    from elmo_model.tasks.comparison import Comparison
+    from elmo_model.tasks.fitter import FitOptions
+    from elmo_model.tasks.source import LayerSource
 
-_OPTIONS: Final = ("seeds", "validation", "layer_norm", "l2_weights", "dropout")
+_OPTIONS: Final = ("seeds", "validation", "layer_norm", "dropout")
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -44,16 +47,20 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("name")
 @click.option(
     "--kind",
-    type=click.Choice(["token", "sentence", "pair"]),
+    type=click.Choice(["token", "sentence"]),
     required=True,
-    help="What has a label: each token, each sentence, or each pair of sentences.",
+    help="What has a label: each token, or each sentence.",
 )
-@click.option("--label", default="label", show_default=True, help="Column that holds the labels.")
+@click.option(
+    "--label",
+    help="Labels of tokens: a field of CoNLL-U, or a column from 0. Default: the last column.",
+)
+@click.option(
+    "--column", type=click.IntRange(min=0), help="Column of the tokens, from 0. Default: 0."
+)
 @click.option("--train", type=_FILE, required=True, help="File of labelled examples.")
 @click.option("--test", type=_FILE, help="File to score on. Default: the validation part.")
 @click.option("--limit", type=click.IntRange(min=1), help="First training sentences to take.")
-@model_option(MODEL_OR_SERVERS)
-@tokenizer_option("Tokenizer of the column `text`. Default: that of the model.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -76,88 +83,103 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @click.option("--layer-norm", is_flag=True, help="Normalise each layer over its sentence first.")
 @click.option(
-    "--l2-weights",
-    type=Number(min=0),
-    default=0.001,
-    show_default=True,
-    help="Penalty on the weights s.",
-)
-@click.option(
     "--dropout",
     type=Number(min=0, max=1, max_open=True),
     default=0.0,
     show_default=True,
     help="Dropout on the mixed vectors.",
 )
+@model_option(MODEL_OR_SERVERS)
+@tokenizer_option("Tokenizer of the texts of sentences. Default: that of the model.")
 @device_option()
 @precision_option()
 @threads_option
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
 @server_option("Take the vectors from this server.")
 @api_key_option
-def fit(name: str, api_key: str | None, **values: Any) -> None:
+def fit(name: str, out: Path, force: bool, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 
     Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head and
-    the report. The report compares the learned mix with the average and with every layer alone.
+    the report. The table compares the learned mix with the average and with every layer alone.
     With --server the vectors come from that server, and the fit runs here. docs/tasks.md describes
     the files.
 
     \b
     Examples:
       $ elmo fit pos --kind token --label upos --train train.conllu --test test.conllu --out tasks
-      $ elmo fit intent --kind sentence --train train.csv --out tasks
+      $ elmo fit ner --kind token --train train.conll --test test.conll --out tasks
+      $ elmo fit intent --kind sentence --train intents.tsv --out tasks
       $ ELMO_TASKS=tasks elmo serve
-      $ elmo fit intent --kind sentence --train train.csv --out tasks --server http://localhost:8000
     """
     if not re.fullmatch(TASK_NAME, name):
         fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)
-    model, device, precision, threads = map(values.pop, ("model", "device", "precision", "threads"))
-    out, force, server = (values.pop(key) for key in ("out", "force", "server"))
-    options = {key: values.pop(key) for key in _OPTIONS}
-    if server is not None:
+    if values["server"] is not None:
         refuse_given(WITH_SERVER, "device", "precision")
         refuse_given("needs the boundary tokens, which no server sends: leave it out", "layer_norm")
-    from elmo_model.tasks import command
     from elmo_model.tasks.fitter import FitOptions
-    from elmo_serve.models.in_process import place_of
+    from elmo_serve.commands.fit_report import FittedTask, refuse_existing, table
 
     if not force:
-        command.refuse_existing(name, out)
-    asked = command.FitCommand(name, options=FitOptions(**options), **values)
+        refuse_existing(name, out)
+    options = FitOptions(**{key: values.pop(key) for key in _OPTIONS})
     with steps() as step:
-        if server is not None:
-            fitted = _fitted_with_server(asked, server, api_key, threads, step)
-        else:
-            step(f"Reading {model}")
-            source = command.encoder_source(
-                resolve_model(model),
-                place_of(device),
-                precision,
-                layer_norm=options["layer_norm"],
-                threads=threads,
-            )
-            fitted = command.fit(asked, source, step)
-    click.echo(command.text(fitted.found))
-    file, folder = fitted.write(out)
-    click.echo(f"Wrote {file} and {folder}\nTo serve it, copy {file} into the server's ELMO_TASKS")
+        source, comparison = _fitted(options, step, **values)
+    click.echo(table(comparison))  # before a folder that cannot be written to
+    task, folder = FittedTask(name, options, comparison, source).write(out)
+    click.echo(f"Wrote {task} and {folder}\nTo serve it, copy {task} into the server's ELMO_TASKS")
 
 
-def _fitted_with_server(
-    command: FitCommand,
-    url: str,
-    api_key: str | None,
-    threads: int | None,
+def _fitted(
+    options: FitOptions,
     on_step: OnStep,
-) -> FittedTask:
-    """Fit a task on the layers of a server.
+    *,
+    model: str,
+    device: str,
+    precision: str,
+    threads: int | None,
+    server: str | None,
+    api_key: str | None,
+    **files: Any,
+) -> tuple[LayerSource, Comparison]:
+    """Fit a task on the layers of a model here, or of a server.
 
-    Raises FitError, TextError and ServerError.
+    Raises FitError, TextError, CheckpointError and ServerError.
     """
-    from elmo_model.tasks.command import fit
+    from elmo_model.tasks.source import encoder_source
+    from elmo_serve.models.in_process import place_of
 
-    with connected(url, api_key, model_of_server()) as client:
-        return fit(command, _layers_of(client, threads), on_step)
+    if server is None:
+        on_step(f"Reading {model}")
+        path, place = resolve_model(model), place_of(device)
+        source = encoder_source(
+            path, place, precision, layer_norm=options.layer_norm, threads=threads
+        )
+        return source, _compared(source, options, on_step, **files)
+    with connected(server, api_key, model_of_server()) as client:
+        source = _layers_of(client, threads)
+        return source, _compared(source, options, on_step, **files)
+
+
+def _compared(
+    source: LayerSource,
+    options: FitOptions,
+    on_step: OnStep,
+    *,
+    train: Path,
+    test: Path | None,
+    limit: int | None,
+    tokenizer: str | None,
+    **reading: Any,
+) -> Comparison:
+    from elmo_model.inference.threads import using_threads
+    from elmo_model.tasks.comparison import compare
+    from elmo_model.tasks.readers import Reading, read_parts
+
+    tokenize = tokenizers.tokenizer(tokenizer or source.tokenizer, source.language)
+    parts = read_parts(train, test, Reading(tokenize=tokenize, **reading), limit)
+    with using_threads(source.threads):
+        return compare(source.encode, *parts, options, on_step)
 
 
 def _layers_of(client: Client, threads: int | None) -> LayerSource:
@@ -168,7 +190,7 @@ def _layers_of(client: Client, threads: int | None) -> LayerSource:
     import torch
 
     from elmo_model.network.elmo import Origin
-    from elmo_model.tasks.command import LayerSource
+    from elmo_model.tasks.source import LayerSource
 
     info = client.info()
 

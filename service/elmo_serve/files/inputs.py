@@ -67,16 +67,12 @@ def _conllu(lines: Iterable[str]) -> Iterator[Sentence]:
 def column_of(column: int | None) -> InputFormat:
     """Return the format whose tokens stand in one column, counted from 0; None: in the first.
 
-    Raises FileError where the first column is taken and numbers the words of the first sentence.
+    The first column is checked: numbers of words, or a constant, are no tokens.
     """
 
     def read(lines: Iterable[str]) -> Iterator[Sentence]:
-        is_checked = column is not None
-        for words in conll.read(lines, [column or 0]):
+        for words in conll.read(lines, [column or 0], is_checked=column is None):
             tokens = [token for (token,) in words]
-            if not is_checked and tokens[1:] and tokens == [str(n + 1) for n in range(len(tokens))]:
-                raise FileError("the first column numbers the words: --column names another")
-            is_checked = True
             yield Sentence(" ".join(tokens), tokens)
 
     return InputFormat(read, "sentence", (".conll",))

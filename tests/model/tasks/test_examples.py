@@ -2,23 +2,15 @@
 
 import pytest
 
-from elmo_model.tasks.examples import Examples, FitError, Place
+from elmo_model.tasks.examples import Examples, FitError
 
 
 def test_every_token_is_an_example() -> None:
     examples = Examples.of_tokens([(["a", "b"], ["X", "Y"]), ([], []), (["c"], ["X"])])
 
     assert examples.kind == "token" and len(examples) == 3
-    assert examples.places == ((Place(0, 0),), (Place(0, 1),), (Place(2, 0),))
     assert examples.classes == ("X", "Y")
-    assert examples.groups == [0, 0, 2]
-
-
-def test_a_pair_has_two_places() -> None:
-    examples = Examples.of_pairs([((["a"], None), (["b", "c"], 1), "T")])
-
-    assert examples.places == ((Place(0), Place(1, 1)),)
-    assert examples.sentences == (("a",), ("b", "c"))
+    assert examples.take([2]).sentences == (("c",),) and examples.take([2]).labels == (("X",),)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,19 @@
 """The vectors at the places of examples."""
 
 import tracemalloc
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm, mix, normalise
-from elmo_model.tasks.examples import Examples, Place
+from elmo_model.tasks.examples import Examples
 from elmo_model.tasks.features import Features, encode_by, features_of
 from tests.support import golden
-from tests.support.made_up_vectors import WIDTH, encode
+from tests.support.made_up_vectors import WIDTH, encode, layers_of
 
 
 @pytest.mark.parametrize("normed", [False, True])
@@ -26,7 +24,7 @@ def test_features_are_those_of_the_service(normed: bool) -> None:
     encoder = Encoder.of(load(golden.SMALL))
 
     with features_of(encode_by(encoder, layer_norm=normed), examples, memory_bytes=0) as found:
-        rows = mix(found.rows(np.arange(3))[:, :, 0], normalise(weights), gamma)
+        rows = mix(found.rows(np.arange(3)), normalise(weights), gamma)
         assert isinstance(found.vectors, np.memmap)
     for sentence, row in zip(examples.sentences, rows, strict=True):
         (layers,) = encoder.encode_whole([sentence], bounded=True).sentences()
@@ -36,21 +34,16 @@ def test_features_are_those_of_the_service(normed: bool) -> None:
         torch.testing.assert_close(row, expected, rtol=0, atol=1e-5)
 
 
-def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
-    sentences = (("a1", "b2"), ("c3",), ("never", "used"))
-    places = ((Place(0, 1), Place(1)), (Place(0, 1), Place(0, 0)))
-    asked: list[Sequence[Sequence[str]]] = []
+def test_every_token_has_its_vectors_in_any_order_of_sentences() -> None:
+    examples = Examples.of_tokens([(["a1", "b2"], ["x", "y"]), ([], []), (["c3"], ["x"])])
 
-    def counted(batch: Sequence[Sequence[str]]) -> Iterator[tuple[int, Tensor]]:
-        asked.append(batch)
-        return encode(batch)
-
-    with features_of(counted, Examples("pair", sentences, places, ("x", "y"))) as found:
-        assert found.vectors.shape == (3, 3, WIDTH)
-        assert found.index.tolist() == [[0, 1], [0, 2]]
-        assert found.rows(slice(0, 2)).shape == (3, 2, 2, WIDTH)
-
-    assert [list(map(tuple, batch)) for batch in asked] == [[("a1", "b2"), ("c3",)]]
+    with features_of(encode, examples) as found:
+        expected = torch.cat([layers_of(each) for each in examples.sentences], dim=1)
+        assert torch.equal(found.rows(slice(None)), expected)
+        part = found.take([2, 0])
+        assert part.examples.labels == (("x",), ("x", "y")) and list(part.numbers) == [2, 0]
+        assert torch.equal(part.rows(slice(None)), expected[:, [2, 0, 1]])
+        assert (len(part), part.layers, part.dimension) == (3, 3, WIDTH)
 
 
 def test_progress_counts_tokens_up_to_their_number() -> None:
@@ -76,32 +69,26 @@ def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:
 
 
 def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
-    vectors = np.random.default_rng(0).normal(size=(6, 3, 2)).astype(np.float32)
-    pairs = Examples.of_pairs([((["a"], None), (["b"], None), "x")] * 3)
-    features = Features(pairs, vectors, np.array([[0, 5], [2, 2], [1, 4]]))
+    vectors = np.random.default_rng(0).normal(size=(3, 3, 2)).astype(np.float32)
+    features = Features(Examples.of_sentences([(["a"], "x")] * 3), vectors)
 
     mixed = features.mixed((0.5, 2.0, -1.0))
 
     expected = 0.5 * vectors[:, 0] + 2 * vectors[:, 1] - vectors[:, 2]
-    found = mixed.rows(np.array([2, 0]))
-    assert found.shape == (1, 2, 2, 2)
-    np.testing.assert_allclose(found[0], expected[[[1, 4], [0, 5]]], rtol=0, atol=1e-5)
+    found = mixed.take([2, 0]).rows(slice(None))
+    np.testing.assert_allclose(found[0], expected[[2, 0]], rtol=0, atol=1e-5)
     assert (len(mixed), mixed.layers, mixed.dimension) == (3, 1, 2)
-    np.testing.assert_array_equal(
-        features.mixed((0, 0, 1)).rows(slice(0, 1))[0], vectors[[[0, 5]], 2]
-    )
-    taken, every = features.take([2, 0]).rows(slice(None)), features.rows(slice(None))
-    assert torch.equal(taken, every[:, [2, 0]])
+    np.testing.assert_array_equal(features.mixed((0, 0, 1)).rows(slice(0, 1))[0], vectors[:1, 2])
 
 
 def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
     """Neither of vectors in a file nor of those in shared memory."""
-    examples = Examples("sentence", (("a",),), ((Place(0),),) * 50_000, ("x",) * 50_000)
-    features = Features(examples, np.zeros((50_000, 3, 8), np.float32), np.arange(50_000)[:, None])
+    examples = Examples.of_sentences([(["a"], "x")] * 50_000)
+    features = Features(examples, np.zeros((50_000, 3, 8), np.float32)).mixed((0.5, 0.25, 0.25))
 
     tracemalloc.start()
     try:
-        features.mixed((0.5, 0.25, 0.25)).rows(np.arange(512))
+        features.rows(np.arange(512))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,14 +1,13 @@
 """Files of labelled examples, and the messages about bad ones."""
 
-import csv
 import gzip
 from pathlib import Path
 
 import pytest
 
 from elmo_model.errors import OptionError
-from elmo_model.tasks.examples import Examples, FitError, Kind, Place
-from elmo_model.tasks.readers import read_examples, read_parts
+from elmo_model.tasks.examples import Examples, FitError, Kind
+from elmo_model.tasks.readers import Reading, read_parts
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
 
 CONLLU = (
@@ -16,11 +15,16 @@ CONLLU = (
     "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n"
     "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
 )
+SPANS = "Anna B-PER\nlives O\n\nRome B-LOC\n\n"
 
 
-def read(path: Path, text: str, kind: Kind, label: str = "label", **options: int) -> Examples:
+def reading(kind: Kind = "token", label: str | None = None, column: int | None = None) -> Reading:
+    return Reading(kind, tokenizer("ptb"), label, column)
+
+
+def read(path: Path, text: str, how: Reading | None = None, limit: int | None = None) -> Examples:
     path.write_text(text, encoding="utf-8")
-    return read_examples(path, kind, label, tokenizer("ptb"), **options)
+    return read_parts(path, None, how or reading(), limit)[0]
 
 
 @pytest.mark.parametrize(
@@ -29,157 +33,156 @@ def read(path: Path, text: str, kind: Kind, label: str = "label", **options: int
 def test_conllu(tmp_path: Path, label: str, labels: tuple[str, ...]) -> None:
     (tmp_path / "a.conllu.gz").write_bytes(gzip.compress(CONLLU.encode()))
 
-    examples = read_examples(tmp_path / "a.conllu.gz", "token", label, tokenizer("ptb"))
+    examples, _ = read_parts(tmp_path / "a.conllu.gz", None, reading(label=label))
 
-    assert examples.sentences == (("The", "cat"),) and examples.labels == labels
+    assert examples.sentences == (("The", "cat"),) and examples.labels == (labels,)
 
 
 def test_columns_of_tokens(tmp_path: Path) -> None:
-    text = "-DOCSTART- -X- O\n\nEU B-ORG\nrejects O\n\n\t\nPeter\tNNP\tB-PER\n"
+    text = "-DOCSTART- -X- O\n\nEU B-ORG\nrejects O\n\n\t\nPeter\tNNP\tB-PER \n"
 
-    examples = read(tmp_path / "a.tsv", text, "token")
+    examples = read(tmp_path / "a.tsv", text)
 
     assert examples.sentences == (("EU", "rejects"), ("Peter",))
-    assert examples.labels == ("B-ORG", "O", "B-PER")
+    assert examples.labels == (("B-ORG", "O"), ("B-PER",)) and examples.are_spans
 
 
-def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    """Spreadsheets write the mark, which is no part of the first column's name.
+def test_columns_are_chosen_by_their_numbers(tmp_path: Path) -> None:
+    """GermEval: number, token, outer label, nested label."""
+    text = "#\thttp://x.org [2009]\n1\tAnna\tB-PER\tO\n2\tlebt\tO\tO\n3\tin\tO\tO\n"
 
-    The csv library's own limit of a field is 131,072 characters, for the whole process.
-    """
-    before = csv.field_size_limit()
-    examples = read(tmp_path / "a.csv", f"\ufefflabel,text\nx,{'a ' * 70_000}\ny,b\n", "sentence")
+    examples = read(tmp_path / "a.tsv", text, reading(label="2", column=1))
 
-    assert examples.labels == ("x", "y") and len(examples.sentences[0]) == 70_000
-    assert csv.field_size_limit() == before
+    assert examples.sentences == (("Anna", "lebt", "in"),)
+    assert examples.labels == (("B-PER", "O", "O"),)
+    with pytest.raises(FitError, match=r"a\.tsv: the first column numbers the words.*--column"):
+        read(tmp_path / "a.tsv", text)
 
 
-def test_empty_cells_are_counted_in_one_warning_for_each_file(
+@pytest.mark.parametrize("limit", [None, 1])
+def test_labels_of_spans_become_iob2_in_both_files(tmp_path: Path, limit: int | None) -> None:
+    """The form is that of the whole training file, even where fewer sentences are taken."""
+    train, test = tmp_path / "train", tmp_path / "test"
+    train.write_text("Anna I-PER\nSmith I-PER\nsat O\n\nRome B-LOC\n\n")
+    test.write_text("Anna S-PER\n\nRome B-LOC\nCity E-LOC\n")
+
+    learned, scored = read_parts(train, test, reading(), limit)
+
+    assert learned.labels[0] == ("B-PER", "I-PER", "O") and learned.are_spans
+    assert scored is not None and scored.are_spans
+    assert scored.labels == (("B-PER",), ("B-LOC", "I-LOC"))
+
+
+def test_a_label_that_is_none_of_a_span_is_named_once_and_read_as_o(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
-    train.write_text('label,text\nx,\ny,b\nx,"  "\n')
-    test.write_text("label,text\nx,\n")
+    path = tmp_path / "a.conll"
 
-    learned, _ = read_parts(train, test, "sentence", "label", tokenizer("ptb"), None)
+    examples = read(path, SPANS * 100 + "x PER\ny\tMISC\n")
+
+    assert examples.labels[-1] == ("O", "O")
+    assert caplog.messages == [
+        f"{path}:501: the label 'PER' is none of a span and is read as O, as are 1 more"
+    ]
+    plain = read(path, SPANS + "x PER\n")
+    assert plain.labels[-1] == ("PER",) and not plain.are_spans
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'label\ttext\nx\tI can\'t, "no".\ny\tYes\n',
+        '\ntext\tmore\tlabel\r\n\r\nI can\'t, "no".\t1\t x \n\nYes\t2\ty\n\n',
+        '\ufefflabel\ttext\nx\tI can\'t, "no".\ny\tYes\n',
+    ],
+)
+def test_sentences(tmp_path: Path, text: str) -> None:
+    """A quote is a character of the text; spreadsheets write a byte order mark."""
+    examples = read(tmp_path / "a.tsv", text, reading("sentence"))
+
+    assert examples.sentences == (("I", "ca", "n't", ",", '"', "no", '"', "."), ("Yes",))
+    assert examples.labels == (("x",), ("y",)) and not examples.are_spans
+
+
+def test_labels_of_sentences_are_never_spans(tmp_path: Path) -> None:
+    text = "label\ttext\nI-Seg\ta\nB-Seg\tb\n"
+
+    examples = read(tmp_path / "a.tsv", text, reading("sentence"))
+
+    assert examples.labels == (("I-Seg",), ("B-Seg",)) and not examples.are_spans
+
+
+def test_a_text_may_be_long(tmp_path: Path) -> None:
+    text = f"label\ttext\nx\t{'a ' * 70_000}\ny\tb\n"
+
+    assert len(read(tmp_path / "a.tsv", text, reading("sentence")).sentences[0]) == 70_000
+
+
+def test_empty_texts_are_counted_in_one_warning_for_each_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    train.write_text("label\ttext\nx\t\ny\tb\nx\t  \n")
+    test.write_text("label\ttext\nx\t\n")
+
+    learned, _ = read_parts(train, test, reading("sentence"))
 
     assert learned.sentences == ((), ("b",), ())
     rest = "sentences without tokens, whose vectors are zeros"
     assert caplog.messages == [f"{train}: {rest}: 2", f"{test}: {rest}: 1"]
 
 
-def test_words_in_sentences(tmp_path: Path) -> None:
-    text = 'word\tsense\ttoken_index\tsentence\nbank\triver\t2\tthe "steep bank\n'
-
-    examples = read(tmp_path / "a.tsv", text, "token", "sense")
-
-    assert examples.sentences == (("the", '"steep', "bank"),)
-    assert examples.places == ((Place(0, 2),),) and examples.labels == ("river",)
-
-
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "text", "how", "message"),
     [
-        ("a.csv", 'label,text\nx,"I can\'t, no."\ny,Yes\n'),
-        ("a.tsv", "label\ttext\nx\tI can't, no.\ny\tYes\n"),
-        ("a.tsv", "\nlabel\ttext\r\n\r\nx\tI can't, no.\n\ny\tYes\n\n"),
-        ("a.csv", 'label,text\nx,"I can\'t, no."\ny,Yes\n\n\n'),
-        ("a.jsonl", '{"label": "x", "text": "I can\'t, no.", "more": {"a": [{}]}}\n'
-         '{"label": "y", "text": "Yes", "more": {}}\n'),
-        ("a.jsonl", '{"label": "x", "text": "I can\'t, no."}\n\n{"label": "y", "text": "Yes"}\n'),
-    ],
-)  # fmt: skip
-def test_sentences(tmp_path: Path, name: str, text: str) -> None:
-    examples = read(tmp_path / name, text, "sentence")
-
-    assert examples.sentences == (("I", "ca", "n't", ",", "no", "."), ("Yes",))
-    assert examples.labels == ("x", "y")
-    assert len(read(tmp_path / name, text, "sentence", limit=1)) == 1
-
-
-def test_tokens_in_json_stay_as_they_are(tmp_path: Path) -> None:
-    text = '{"label": 1, "sentence": ["a", "b."]}\n{"label": 2, "sentence": "c d"}\n'
-
-    examples = read(tmp_path / "a.jsonl", text, "sentence")
-
-    assert examples.sentences == (("a", "b."), ("c", "d")) and examples.labels == ("1", "2")
-
-
-def test_pairs(tmp_path: Path) -> None:
-    head = "label\tindex1\tindex2\tsentence1\tsentence2\n"
-
-    words = read(tmp_path / "a.tsv", head + "T\t0\t1\ta b\tc d\n", "pair")
-    whole = read(tmp_path / "b.csv", "label,text1,text2\nT,a.,b\n", "pair")
-
-    assert words.places == ((Place(0, 0), Place(1, 1)),)
-    assert whole.places == ((Place(0), Place(1)),) and whole.sentences == (("a", "."), ("b",))
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "kind", "label", "message"),
-    [
-        ("a.conllu", CONLLU, "token", "tag", "--label is 'tag', expected one of lemma, upos"),
-        ("a.conllu", CONLLU, "token", "label", "a.conllu: --label is needed: one of lemma, upos"),
-        ("a.txt", "EU B-ORG\nrejects\n", "token", "label", "line 2 is 'rejects'"),
-        ("a.tsv", "text\nx\n", "sentence", "label",
-         r"tsv:1: has the columns 'text'; expected label; elmo fit --label names another column$"),
-        ("a.tsv", "label\ttext\nx\n", "sentence", "label",
+        ("a.conllu", CONLLU, reading(label="tag"), "--label is 'tag', expected one of lemma, upos"),
+        ("a.conllu", CONLLU, reading(), "a.conllu: --label is needed: one of lemma, upos"),
+        ("a.txt", "EU B-ORG\nrejects\n", reading(), "line 2 is 'rejects'"),
+        ("a.txt", "EU B-ORG\n", reading(label="4"), "line 1 is 'EU B-ORG'"),
+        ("a.txt", "a O\rb O\rc B-X\r", reading(), r"a.txt: line 1 has \\r inside"),
+        ("a.csv", "text,label\na b,x\n", reading(), "a.csv: its name ends in .csv, expected"),
+        ("a.txt", "d1 O\nd1 X\n\nd2 X\nd2 O\n", reading(), "first column is 'd1'.*--column"),
+        ("a.csv", "label,text\nx,a\n", reading("sentence"), "its name ends in .csv, expected .tsv"),
+        ("a.tsv", "text\nx\n", reading("sentence"),
+         r"tsv:1: has the columns 'text'; expected text and label"),
+        ("a.tsv", "label\ttext\nx\n", reading("sentence"),
          "a.tsv:2: number of columns is 1, expected 2"),
-        ("a.tsv", "label\ttext\n\tx\n", "sentence", "label", "a.tsv:2: the column label is empty"),
-        ("a.jsonl", "[1]\n", "sentence", "label", r"a.jsonl:1: found '\[1\]', expected an object"),
-        ("a.jsonl", "{\n", "sentence", "label", "a.jsonl:1: is not JSON"),
-        ("a.tsv", "s\ttoken_index\tsentence\nx\t2\ta b\n", "token", "s",
-         "a.tsv:2: token_index is '2', expected the number of a token of the sentence, from "
-         "0 to 1"),
-        ("a.tsv", "label\ttext\nx\ta\rb\n", "sentence", "label", "a.tsv:2: is no table: new-line"),
-        ("a.csv", 'label,text\nx,"' + ("y" * (1 << 23) + "\n") * 3, "sentence", "label",
-         "is no table: field larger than"),
-        ("a.jsonl", '{"label": null, "text": "x"}\n', "sentence", "label",
-         "a.jsonl:1: the column label is empty"),
-        ("a.jsonl", "[" * 10_000, "sentence", "label", "a.jsonl:1: is not JSON: .*recursion"),
-        ("a.jsonl", '{"label": "x", "text": {"a": 1}}', "sentence", "label",
-         "a.jsonl:1: text is {'a': 1}, expected a string"),
-        ("a.tsv", "label\ttext1\ttext2\tindex1\nx\ta\tb\t0\n", "pair", "label",
-         "a.tsv:1: has the columns .*; expected both index1 and index2, or neither"),
-        ("a.jsonl", '{"label": "x", "sentence": ["a", ["b"]]}', "sentence", "label",
-         r"a.jsonl:1: sentence is \['a', \['b'\]\], expected text"),
-        ("a.csv", "text,label\na b,x\n", "token", "label",
-         r"a.csv:1: has the columns 'text', 'label'; expected sentence \(tokens with spaces "
-         r"between them\), token_index \(from 0\) and label"),
-        ("a.csv", "label,text,text\nx,a,b\n", "sentence", "label",
-         "a.csv:1: has the column text twice"),
+        ("a.tsv", "label\ttext\n \tx\n", reading("sentence"), "a.tsv:2: the column label is empty"),
+        ("a.tsv", "label\ttext\nx\ta\rb\n", reading("sentence"), r"a.tsv:2: has \\r inside"),
+        ("a.tsv", "label\ttext\ttext\nx\ta\tb\n", reading("sentence"), "a.tsv:1: has the columns"),
+        ("a.tsv", "label\ttext\n", reading("sentence"), "a.tsv: holds no example"),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused_with_their_line(
-    tmp_path: Path, name: str, text: str, kind: Kind, label: str, message: str
+    tmp_path: Path, name: str, text: str, how: Reading, message: str
 ) -> None:
     with pytest.raises(FitError, match=message):
-        read(tmp_path / name, text, kind, label)
+        read(tmp_path / name, text, how)
 
 
-def test_a_label_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    """The columns of a file of tokens and labels have no names; a CoNLL-U file beside it has."""
-    columns, conllu = tmp_path / "a.txt", tmp_path / "a.conllu"
-    columns.write_text("EU ORG\nrejects O\n")
-    conllu.write_text(CONLLU)
+@pytest.mark.parametrize(
+    ("name", "text", "how", "option"),
+    [
+        ("a.txt", "EU ORG\nrejects O\n", reading(label="upos"), "--label is 'upos', expected the"),
+        ("a.conllu", CONLLU, reading(label="upos", column=1), "--column has no effect"),
+        ("a.tsv", "label\ttext\nx\ta\n", reading("sentence", label="label"), "--label has no eff"),
+        ("a.tsv", "label\ttext\nx\ta\n", reading("sentence", column=0), "--column has no effect"),
+    ],
+)
+def test_an_option_that_the_file_cannot_have_is_refused(
+    tmp_path: Path, name: str, text: str, how: Reading, option: str
+) -> None:
+    with pytest.raises(OptionError, match=rf"{name}: {option}"):
+        read(tmp_path / name, text, how)
 
-    learned, scored = read_parts(columns, conllu, "token", "upos", tokenizer("ptb"), None)
-    assert learned.labels == ("ORG", "O") and scored is not None and len(scored) == 2
-    with pytest.raises(
-        OptionError, match=r"a\.txt: --label upos has no effect: leave it out, the columns"
-    ):
-        read_parts(columns, None, "token", "upos", tokenizer("ptb"), None)
 
-
-def test_parts_without_examples_are_refused(tmp_path: Path) -> None:
+def test_a_test_part_without_examples_is_refused(tmp_path: Path) -> None:
     sound, empty = tmp_path / "sound.tsv", tmp_path / "empty.tsv"
-    sound.write_text("label\tsentence\nx\ta\ny\tb\n")
-    empty.write_text("label\tsentence\n")
+    sound.write_text("label\ttext\nx\ta\ny\tb\n")
+    empty.write_text("label\ttext\n")
 
-    for parts in ((sound, empty), (empty, sound)):
-        with pytest.raises(FitError, match=r"empty\.tsv: holds no example"):
-            read_parts(*parts, "sentence", "label", tokenizer("ptb"), None)
+    with pytest.raises(FitError, match=r"empty\.tsv: holds no example"):
+        read_parts(sound, empty, reading("sentence"))
 
 
 def test_a_text_that_cannot_be_split_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -189,4 +192,4 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_line(tmp_path: Path) ->
     path = tmp_path / "a.tsv"
     path.write_text("label\ttext\nx\todd\n")
     with pytest.raises(FitError, match=r"a\.tsv:2: cannot split odd"):
-        read_examples(path, "sentence", "label", tokenize)
+        read_parts(path, None, Reading("sentence", tokenize))
