@@ -304,7 +304,7 @@ NOT_FOR_USERS = {
 
 
 def test_every_other_error_has_the_base_that_the_command_line_catches() -> None:
-    server = {*inside(*(f"elmo_serve.{name}" for name in ("http", "workers")))}
+    server = {*inside(*(f"elmo_serve.{name}" for name in ("http", "processes", "workers")))}
     built_in = {"Exception", "ValueError", "RuntimeError", "OSError", "LookupError", "KeyError"}
     found = {
         f"{module}.{node.name}"

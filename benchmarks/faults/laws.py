@@ -41,7 +41,7 @@ def measure(replica: Replica) -> Size:
         "front": own_memory(server.pid),
         "shared": shared_memory(server.pid),
         "largest worker": max(map(own_memory, there["worker"]), default=0.0),
-        "largest helper": max(map(own_memory, there["json"]), default=0.0),
+        "largest helper": max(map(own_memory, there["helper"]), default=0.0),
         "descriptors": len(server.descriptors()),
     }
 

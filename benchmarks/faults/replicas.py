@@ -20,8 +20,8 @@ from benchmarks.faults.link import Link
 from tests.support.processes import below, children, is_alive, name_of
 from tests.support.servers import Running, free_port, running
 
-PROCESSES = {"worker": 2, "json": 1}
-"""Child processes that a replica has at least; those for bodies and texts start when needed."""
+PROCESSES = {"worker": 2, "helper": 2}
+"""Child processes that a replica has at least."""
 
 RAISES = "!raises"
 """The word for which the model of a replica raises."""

@@ -25,7 +25,7 @@ _SECONDS = (
 )
 _TOKENS = tuple(4.0**power for power in range(2, 9))  # 16 to 65,536
 
-_PROCESSES = ("worker", "parse", "write", "text")
+_PROCESSES = ("worker", "helper")
 _FAILURES = (
     *("sentence", "not_finite", "memory", "deadline", "api_keys"),
     *(f"{process}_{end}" for process in _PROCESSES for end in ("lost", "hung")),

@@ -16,10 +16,10 @@ from fastapi import FastAPI
 from starlette.types import Message, Receive
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.state import Helpers, Server, assemble
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Block
+from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from tests.support.asgi import http_scope, pieces
@@ -38,7 +38,12 @@ class HelpersHere(HelperPool):
         """Stop nothing."""
 
     def run(
-        self, function: Callable[..., Any], *arguments: object, output: int = 0
+        self,
+        function: Callable[..., Any],
+        *arguments: object,
+        client: str,
+        is_slow: bool = False,
+        output: int = 0,
     ) -> asyncio.Future[Any]:
         """Return what a process would."""
         given = [each.array if isinstance(each, Block) else each for each in arguments]
@@ -47,15 +52,15 @@ class HelpersHere(HelperPool):
             await turns(5)
             if output:
                 memory = self.arena.acquire(output).array
-                return memory[: function(memory, *given)].data
+                return memory.data, function(memory, *given)
             return function(*given)
 
         return asyncio.ensure_future(result())
 
 
-def helpers_here() -> Helpers:
+def helpers_here() -> HelpersHere:
     """Return helpers that start no processes."""
-    return Helpers.of(Arena(), Metrics(), 1, HelpersHere)
+    return HelpersHere(Arena(), Metrics(), 1)
 
 
 @dataclass(frozen=True, slots=True)

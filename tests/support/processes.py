@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def children(pid: int) -> dict[str, list[int]]:
-    """Return the processes below the front: `worker`, `json` and Python's `tracker`."""
-    found: dict[str, list[int]] = {"worker": [], "json": [], "tracker": []}
+    """Return the processes below the front: `worker`, `helper` and Python's `tracker`."""
+    found: dict[str, list[int]] = {"worker": [], "helper": [], "tracker": []}
     for child in _below(pid):
         try:
             role = _role(child)
@@ -86,13 +86,13 @@ def _below(pid: int) -> list[int]:
 def _role(pid: int) -> str | None:
     name = Path(f"/proc/{pid}/comm").read_text().strip()
     if name.startswith("elmo-"):  # the name of a forked child
-        return "worker" if name.split("-")[1] == "worker" else "json"
+        return "worker" if name.split("-")[1] == "worker" else "helper"
     command = Path(f"/proc/{pid}/cmdline").read_bytes()
     if b"resource_tracker" in command:
         return "tracker"
     if b"spawn" not in command:
         return None
-    return "worker" if "libtorch" in Path(f"/proc/{pid}/maps").read_text() else "json"
+    return "worker" if "libtorch" in Path(f"/proc/{pid}/maps").read_text() else "helper"
 
 
 def _status(pid: int, key: str) -> int:

@@ -12,7 +12,7 @@ import mimeparse
 from elmo_model.errors import shown
 from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType
 
-if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
+if TYPE_CHECKING:  # helpers import this module and have no use for a web framework
     from starlette.types import Scope
 
 MAX_ACCEPT_CHARACTERS: Final = 4_096

@@ -8,6 +8,7 @@ from typing import Final
 
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
+from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.settings import Settings, SettingsError, variable
 from elmo_serve.tasks import TaskFolder
 from elmo_serve.uses import Indexes, check_indexes
@@ -34,6 +35,7 @@ class Readiness:
         models: ServedModels,
         indexes: Indexes,
         tasks: TaskFolder,
+        helpers: HelperPool,
         metrics: Metrics,
     ) -> None:
         self.opened = asyncio.Event()
@@ -42,6 +44,7 @@ class Readiness:
         self._models = models
         self._indexes = indexes
         self._tasks = tasks
+        self._helpers = helpers
         self._metrics = metrics
         self._late: set[asyncio.Task[None]] = set()  # that wait for models which failed at first
 
@@ -49,10 +52,13 @@ class Readiness:
     def public_reason(self) -> str | None:
         """Why the server is not ready, without paths; None when it is.
 
-        It is ready once each model has been loaded or has failed, while one of them can answer.
+        It is ready once each model has been loaded or has failed, while one of them can answer and
+        a helper process can be started.
         """
         if self.reason is not None:
             return "it cannot serve; the log has the reason"
+        if self._helpers.fault is not None:
+            return "no helper process can be started; the log has the reason"
         reasons = {model.name: model.public_reason for model in self._models}
         is_loading = any(model.state == "loading" for model in self._models)
         if not is_loading and None in reasons.values():

@@ -4,20 +4,18 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from elmo_serve.http import telemetry
 from elmo_serve.http.calls.body import Deadlines
-from elmo_serve.http.calls.parse import PARSING, RequestLimits
-from elmo_serve.http.helpers.pool import HelperPool
-from elmo_serve.http.helpers.text import SPLITTING
-from elmo_serve.http.helpers.writing import WRITING
+from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.middleware.request_checks import LoadShedder
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.budgets import ByteBudget
 from elmo_serve.scheduling.engine import Engine
@@ -38,44 +36,6 @@ To write to memory that was given back takes the kernel several times as long.""
 _TRIM_PAUSE_SECONDS = 0.05
 """Pause between two pieces, in which the event loop serves requests."""
 
-_MOST_PROCESSES = 8
-"""Processes of a pool at most; each of them holds some 60 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Helpers:
-    """The pools, apart from each other: a slow body or text delays no response in JSON."""
-
-    parsing: HelperPool
-    writing: HelperPool
-    splitting: HelperPool
-
-    @classmethod
-    def of(
-        cls, arena: Arena, metrics: Metrics, cores: int, pool: type[HelperPool] = HelperPool
-    ) -> Self:
-        """Return pools that are not started, for a machine with so many cores.
-
-        `pool` is the class of each.
-        """
-        # Half of the cores: few clients use these processes, and the network uses all cores.
-        count = max(1, min(_MOST_PROCESSES, cores // 2))
-        options = (PARSING, WRITING, SPLITTING)
-        return cls(*(pool(each, arena, metrics, count=count) for each in options))
-
-    def start(self) -> None:
-        """Spawn the processes of the pools that are not lazy."""
-        for pool in self._all:
-            pool.start()
-
-    async def stop(self) -> None:
-        """End all processes."""
-        await asyncio.gather(*(pool.stop() for pool in self._all))
-
-    @property
-    def _all(self) -> tuple[HelperPool, ...]:
-        return self.parsing, self.writing, self.splitting
-
 
 @dataclass(slots=True)
 class Server:
@@ -91,7 +51,7 @@ class Server:
     engine: Engine
     models: ServedModels
     readiness: Readiness
-    helpers: Helpers
+    helpers: HelperPool
     keys: KeyRing
     load_shedder: LoadShedder
     bodies: ByteBudget
@@ -177,14 +137,17 @@ def assemble(
     engine = _engine(settings, hardware, make_worker, arena, metrics)
     indexes = open_indexes(settings.index)
     served = _models(settings, engine, indexes)
+    helpers = HelperPool(arena, metrics, hardware.cores)
     server = Server(
         settings=settings,
         metrics=metrics,
         arena=arena,
         engine=engine,
         models=served,
-        readiness=Readiness(settings, served, indexes, TaskFolder(settings.tasks), metrics),
-        helpers=Helpers.of(arena, metrics, hardware.cores),
+        readiness=Readiness(
+            settings, served, indexes, TaskFolder(settings.tasks), helpers, metrics
+        ),
+        helpers=helpers,
         keys=KeyRing(settings, metrics.failures.labels("api_keys")),
         load_shedder=LoadShedder(
             engine,

@@ -97,6 +97,23 @@ async def test_a_server_is_not_ready_while_one_of_its_models_loads(tmp_path: Pat
     await server.close()
 
 
+async def test_a_server_is_not_ready_while_no_helper_process_can_be_started(tmp_path: Path) -> None:
+    """Each text and each large body would be refused."""
+    server = made(GatedWorker, tmp_path)
+    server.engine.start()
+    await server.readiness.open()
+    *others, last = server.helpers._slots
+    for slot in others:
+        slot.failed_starts = 1
+    assert server.readiness.public_reason is None
+    last.failed_starts = 1
+    assert "helper" in (server.readiness.public_reason or "")
+    last.failed_starts = 0
+
+    assert server.readiness.public_reason is None
+    await server.close()
+
+
 async def test_a_task_folder_that_cannot_be_used_is_fatal(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     server = made(GatedWorker, tmp_path / "file")

@@ -14,9 +14,8 @@ from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
 from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse, parse_elsewhere
+from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import tokenize
-from elmo_serve.http.helpers import writing
-from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.served_models import ServedModel
@@ -60,7 +59,8 @@ class EmbeddingCall:
         most = self.server.settings.request_timeout_seconds
         self._deadline = self.server.deadlines.begin(headers.timeout_seconds(self.scope, most))
         self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
-        self._answer = self.server.engine.answers.hold(headers.client(self.scope))
+        self._client = headers.client(self.scope)
+        self._answer = self.server.engine.answers.hold(self._client)
         self._is_answered = False
         headers.check_media_type(self.scope)
 
@@ -90,7 +90,7 @@ class EmbeddingCall:
         self._deadline.end_on_disconnect(self._receive)
         if body.size <= SMALL_BODY_BYTES:
             return parse(model, body.take(), limits)
-        return await parse_elsewhere(self.server.helpers.parsing, model, body, limits)
+        return await parse_elsewhere(self.server.helpers, self._client, model, body, limits)
 
     async def tokenize(
         self,
@@ -103,7 +103,7 @@ class EmbeddingCall:
         Raises ServiceError; see `tokenize.tokenize`.
         """
         self._deadline.overdue = _NOT_SPLIT
-        return await tokenize(self.server, model.info, body, tokenizer=tokenizer)
+        return await tokenize(self.server, self._client, model.info, body, tokenizer=tokenizer)
 
     async def embed(
         self,
@@ -132,7 +132,7 @@ class EmbeddingCall:
                 texts.lengths,
                 outputs,
                 self._deadline.seconds_left,
-                headers.client(self.scope),
+                self._client,
                 model.name,
             )
         except SentenceFailed as error:
@@ -159,9 +159,10 @@ class EmbeddingCall:
         self.server.load_shedder.learn(self._body.size, cost)
 
     async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:
-        """Return the JSON of the vectors; see `writing.write`."""
-        pool = self.server.helpers.writing
-        return await writing.write(pool, embedded.vectors, as_objects=as_objects)
+        """Return the JSON of the vectors; see `json_text.write`."""
+        return await json_text.write(
+            self.server.helpers, self._client, embedded.vectors, as_objects=as_objects
+        )
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute a part of the response in a thread.

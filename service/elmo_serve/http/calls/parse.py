@@ -12,12 +12,12 @@ from pydantic import BaseModel
 
 from elmo_model.errors import shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer
-from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.processes.arena import Bytes
+from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.schema import prepared, validated
 
 if TYPE_CHECKING:
@@ -29,11 +29,9 @@ MAX_TOKEN_CHARACTERS: Final = 64
 """Longest text, in characters for each token that a sentence may have. Words have 5 on average and
 48 bytes of one reach the network. A larger value lets one text keep a process busy for longer."""
 
-PARSING: Final = PoolOptions(
-    name="parse",
-    title="parsing process",
-    is_lazy=True,  # many servers get small bodies alone, which are parsed in the server
-)
+MAX_TEXT_CHARACTERS: Final = 1 << 18
+"""Longest text in characters, whatever its tokens. A text is split by one call of a helper, which
+gets nothing else for 1.5 s then. A larger value makes texts of other clients wait for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +164,15 @@ def _check_lengths(found: _Found, limits: RequestLimits) -> None:
     """Raise TooLarge for too many sentences, too many tokens or too long a text."""
     items = found.items
     limits.check_count(len(items), "texts" if found.member == "text" else "sentences")
-    longest = MAX_TOKEN_CHARACTERS * limits.sentence_tokens
+    longest = min(MAX_TOKEN_CHARACTERS * limits.sentence_tokens, MAX_TEXT_CHARACTERS)
     for index, item in enumerate(items):
         if isinstance(item, str):
             if len(item) <= longest:
                 continue
             detail = (
                 f"Text {index} has {len(item)} characters and at most {longest} are allowed: "
-                f"{MAX_TOKEN_CHARACTERS} for each token of a sentence (ELMO_MAX_SENTENCE_TOKENS)."
+                f"{MAX_TOKEN_CHARACTERS} for each token of a sentence (ELMO_MAX_SENTENCE_TOKENS), "
+                f"and {MAX_TEXT_CHARACTERS} in any case."
             )
         elif len(item) > limits.sentence_tokens:
             detail = (
@@ -208,7 +207,7 @@ def _pointer(member: str, index: int, *, is_one: bool) -> str:
 
 
 async def parse_elsewhere(
-    pool: HelperPool, model: type[RequestT], body: "Body", limits: RequestLimits
+    pool: HelperPool, client: str, model: type[RequestT], body: "Body", limits: RequestLimits
 ) -> Parsed[RequestT]:
     """Return `parse` of a body in a process of `pool`, and free the pieces of the body.
 
@@ -216,7 +215,9 @@ async def parse_elsewhere(
     """
     block = pool.arena.acquire(body.size)
     body.move_to(block.array)
-    parsed: Parsed[RequestT] = await pool.run(_parsed, block, body.size, model, limits)
+    parsed: Parsed[RequestT] = await pool.run(
+        _parsed, block, body.size, model, limits, client=client, is_slow=True
+    )
     return parsed
 
 

@@ -1,34 +1,34 @@
 """The tokens of a body: its texts are split by other processes, within the server's limits."""
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 from elmo_model.errors import counted, shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT
-from elmo_serve.http.helpers.pool import runs
-from elmo_serve.http.helpers.text import TextRefused, Tokenize, TokenizedTexts, split
+from elmo_serve.http.calls.splitting import (
+    TextRefused,
+    Tokenize,
+    TokenizedTexts,
+    split_texts,
+)
 from elmo_serve.http.state import Server
+from elmo_serve.processes.parts import in_order, runs
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.workers.messages import ModelInfo
 
 _PART_CHARACTERS: Final = 1 << 12
-"""Characters of a task: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a
+"""Characters of a call: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a
 smaller one costs more messages."""
 
 _TEXT_CHARACTERS: Final = 16
 """Added for each text: an empty one takes time as well."""
 
-_TASKS_AHEAD: Final = 4
-"""Tasks of one request that are in the queue at once; the others wait outside of it."""
-
 
 async def tokenize(
     server: Server,
+    client: str,
     model: ModelInfo,
     body: Parsed[RequestT],
     *,
@@ -38,6 +38,7 @@ async def tokenize(
 
     Args:
         server: the server, for its limits and its processes.
+        client: whose texts they are.
         model: the model that the tokens are for.
         body: the parsed body.
         tokenizer: a name of `elmo_model.text.tokenizers`; None means the one of the model.
@@ -45,7 +46,7 @@ async def tokenize(
     Raises:
         InvalidRequest: the tokenizer cannot split a text.
         TooLarge: there are too many tokens.
-        Unavailable: no process can be started.
+        Unavailable: a text takes too long, or no process can be started.
     """
     texts = [item for item in body.sentences if isinstance(item, str)]
     if not texts:
@@ -57,27 +58,30 @@ async def tokenize(
         model.language,
         server.models.request_limits.sentence_tokens,
     )
-    return await _split(server, task, texts, body.pointer)
+    return await _split(server, client, task, texts, body.pointer)
 
 
 async def _split(
-    server: Server, task: Tokenize, texts: Sequence[str], pointer_of: Callable[[int], str]
+    server: Server,
+    client: str,
+    task: Tokenize,
+    texts: Sequence[str],
+    pointer_of: Callable[[int], str],
 ) -> TokenizedTexts:
     """Split texts as `task` says, a few parts at once; `pointer_of` is for errors."""
     found = TokenizedTexts()
-    pending: deque[asyncio.Future[TokenizedTexts | TextRefused]] = deque()
+    most_tokens = server.settings.max_queue_tokens
     parts = runs((len(text) + _TEXT_CHARACTERS for text in texts), _PART_CHARACTERS)
-    try:
-        while True:
-            for part in islice(parts, _TASKS_AHEAD - len(pending)):
-                some = replace(task, texts=tuple(texts[part]))
-                pending.append(asyncio.ensure_future(split(server.helpers.splitting, some)))
-            if not pending:
-                return found
-            _add(found, await pending.popleft(), server.settings.max_queue_tokens, pointer_of)
-    finally:
-        for unfinished in pending:
-            unfinished.cancel()
+    await in_order(
+        (
+            server.helpers.run(
+                split_texts, replace(task, texts=tuple(texts[part])), client=client, is_slow=True
+            )
+            for part in parts
+        ),
+        lambda part: _add(found, part, most_tokens, pointer_of),
+    )
+    return found
 
 
 def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None:

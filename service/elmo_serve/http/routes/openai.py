@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from elmo_serve.errors import UnknownModel
 from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
-from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
 from elmo_serve.http.routes.common import PlainRoute, TheServer, json_request

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from elmo_serve.errors import InvalidRequest
+from elmo_serve.errors import InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
@@ -24,6 +24,19 @@ def test_a_parsed_request_holds_the_texts_of_its_sentences() -> None:
     assert [orjson.loads(text) for text in found.sentences] == body["sentences"]
     assert found.lengths == [2, 0]
     assert (found.request.layers, found.request.pooling) == ("all", "mean")
+
+
+@pytest.mark.parametrize(("tokens", "longest"), [(4, 256), (100_000, 262_144)])
+def test_a_text_has_a_bound_whatever_its_tokens(tokens: int, longest: int) -> None:
+    """One call of a helper splits it, and texts of other clients wait for that."""
+    limits = RequestLimits(sentences=3, sentence_tokens=tokens)
+    content = {"text": ["a", "x" * longest]}
+    assert parse(TokenizeRequest, orjson.dumps(content), limits).sentences == content["text"]
+    content["text"][1] += "x"
+    with pytest.raises(TooLarge, match=f"{longest}") as refusal:
+        parse(TokenizeRequest, orjson.dumps(content), limits)
+
+    assert refusal.value.errors[0].pointer == "/text/1"
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,13 @@ import orjson
 import pytest
 
 from elmo_serve.http.calls.parse import parse
+from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import tokenize
-from elmo_serve.http.helpers.text import TokenizedTexts
 from elmo_serve.http.schemas.embed import TokenizeRequest
-from elmo_serve.http.state import Helpers, Server, assemble
-from elmo_serve.processes.arena import Arena
+from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
-from tests.support.in_process import HelpersHere
+from tests.support.in_process import helpers_here
 
 MODEL = ModelInfo("small", "1", "none", 3, 4, 0, "float32")
 LIMITS = {
@@ -28,14 +27,14 @@ LIMITS = {
 @pytest.fixture
 def server() -> Server:
     found = assemble(Settings.model_validate(LIMITS))
-    found.helpers = Helpers.of(Arena(), found.metrics, 1, HelpersHere)
+    found.helpers = helpers_here()
     return found
 
 
 async def split(server: Server, texts: Sequence[str], tokenizer: str | None) -> TokenizedTexts:
     content = orjson.dumps({"text": texts, "tokenizer": tokenizer})
     body = parse(TokenizeRequest, content, server.models.request_limits)
-    return await tokenize(server, MODEL, body, tokenizer=tokenizer)
+    return await tokenize(server, "", MODEL, body, tokenizer=tokenizer)
 
 
 async def test_texts_come_back_in_order_whatever_the_parts(server: Server) -> None:
@@ -55,7 +54,7 @@ async def test_the_default_is_the_tokenizer_of_the_model(server: Server) -> None
     for name, language in (("ptb", "en"), ("moses", "en"), ("moses", "fr")):
         model = replace(MODEL, tokenizer=name, language=language)
         body = parse(TokenizeRequest, b'{"text": ["can\'t"]}', server.models.request_limits)
-        texts = await tokenize(server, model, body)
+        texts = await tokenize(server, "", model, body)
         found[name, language] = orjson.loads(texts.sentences[0])
 
     assert found == {

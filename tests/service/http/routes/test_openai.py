@@ -56,7 +56,7 @@ def test_one_text_and_lists_of_tokens_are_the_same_vectors(client: httpx.Client)
 
 @pytest.mark.parametrize("count", [1, 3_000])
 def test_base64_holds_the_same_numbers(client: httpx.Client, count: int) -> None:
-    """A long response is written by a thread or by JSON processes, in parts."""
+    """A long response is written by a thread or by helper processes, in parts."""
     texts = [f"text {number} ." for number in range(count)]
     numbers = create(client, input=texts)
     coded = create(client, input=texts, encoding_format="base64")

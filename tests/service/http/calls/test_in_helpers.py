@@ -1,4 +1,4 @@
-"""Processes may die or hang, and every request gets its own body or JSON, or a refusal."""
+"""Bodies are parsed and JSON is written in processes: each request gets its own, or a refusal."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import orjson
 import pytest
 from starlette.types import Message
 
-from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError
+from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError, Unavailable
 from elmo_serve.http.calls.body import Body
-from elmo_serve.http.calls.parse import PARSING, RequestLimits, parse, parse_elsewhere
-from elmo_serve.http.helpers.pool import HelperPool, PoolOptions
-from elmo_serve.http.helpers.writing import WRITING, write
+from elmo_serve.http.calls.parse import RequestLimits, parse, parse_elsewhere
+from elmo_serve.http.media_types.json_text import write
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors, view
+from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.processes.slot import REAP_SECONDS
 from elmo_serve.scheduling.budgets import ByteBudget
 from tests.support.asgi import http_scope
@@ -52,36 +52,24 @@ class Bench:
         return Vectors(block, 0, (rows, WIDTH), "float32")
 
     async def written(self, *vectors: Vectors) -> list[object]:
-        pieces = await write(self.pool, vectors)
+        pieces = await write(self.pool, "", vectors)
         return list(orjson.loads(b"[" + b"".join(pieces) + b"]"))
 
-    def ask(self, rows: int, number: float = 0.0) -> asyncio.Task[list[object]]:
-        return asyncio.ensure_future(self.written(self.vectors(rows, number)))
-
     def count(self, how: str) -> float:
-        labels = {"reason": f"{self.pool.options.name}_{how}"}
+        labels = {"reason": f"helper_{how}"}
         return self.metrics.registry.get_sample_value("elmo_failures_total", labels) or 0.0
-
-    async def lost(self, count: int = 1) -> None:
-        """Wait until so many processes were lost."""
-        await until(lambda: self.count("lost") + self.count("hung") == count)
-
-    async def replace(self, count: int = 1) -> None:
-        """Wait until so many processes were lost, and start the next one."""
-        await self.lost(count)
-        self.clock.advance(REAP_SECONDS)
 
 
 def pids() -> list[int]:
-    return children(os.getpid())["json"]
+    return children(os.getpid())["helper"]
 
 
 @asynccontextmanager
-async def bench(options: PoolOptions = WRITING) -> AsyncIterator[Bench]:
+async def bench() -> AsyncIterator[Bench]:
     arena, metrics, clock = Arena(), Metrics(), FakeClock()
-    pool = HelperPool(options, arena, metrics, clock)
+    pool = HelperPool(arena, metrics, 2, clock)
     pool.start()
-    await pool.run(os.getpid)  # the process is ready
+    await until(lambda: all(slot.is_ready for slot in pool._slots))
     try:
         yield Bench(pool, arena, metrics, clock)
     finally:
@@ -114,34 +102,40 @@ async def _received(content: bytes) -> Body:
     return body
 
 
-async def test_a_request_is_parsed_although_its_process_hangs() -> None:
-    async with bench(PARSING) as b:
-        (struck,) = pids()
+async def test_a_body_whose_process_hangs_is_refused_and_may_be_sent_again() -> None:
+    """The other process goes on writing JSON meanwhile."""
+    async with bench() as b:
+        struck = await b.pool.run(os.getpid, client="", is_slow=True)
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
-        body = await _body({"sentences": sentences})
+        body, again = [await _body({"sentences": sentences}) for _ in range(2)]
         os.kill(struck, signal.SIGSTOP)
-        parsing = asyncio.ensure_future(parse_elsewhere(b.pool, EmbedRequest, body, LIMITS))
+        parsing = asyncio.ensure_future(parse_elsewhere(b.pool, "", EmbedRequest, body, LIMITS))
         await turns()
+        assert await b.written(b.vectors(2, 0.5)) == [[[0.5] * WIDTH] * 2]
         b.clock.advance(HANG_SECONDS)
-        await b.replace()
-        parsed = await parsing
+        with pytest.raises(Unavailable):
+            await parsing
+        assert (b.count("lost"), b.count("hung")) == (0, 1)
+        b.clock.advance(REAP_SECONDS)
+        parsed = await parse_elsewhere(b.pool, "", EmbedRequest, again, LIMITS)
 
         assert [orjson.loads(sentence) for sentence in parsed.sentences] == sentences
-        assert (b.count("lost"), b.count("hung")) == (0, 1)
 
 
 async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
     texts = [f"text {number}" for number in range(2_500)]
-    async with bench(PARSING) as b:
-        embed = await parse_elsewhere(b.pool, EmbedRequest, await _body({"text": texts}), LIMITS)
+    async with bench() as b:
+        embed = await parse_elsewhere(
+            b.pool, "", EmbedRequest, await _body({"text": texts}), LIMITS
+        )
         tokenized = await parse_elsewhere(
-            b.pool, TokenizeRequest, await _body({"text": texts}), LIMITS
+            b.pool, "", TokenizeRequest, await _body({"text": texts}), LIMITS
         )
         openai = await _body({"model": "m", "input": texts})
-        asked = await parse_elsewhere(b.pool, EmbeddingsRequest, openai, LIMITS)
+        asked = await parse_elsewhere(b.pool, "", EmbeddingsRequest, openai, LIMITS)
         with pytest.raises(InvalidRequest) as refusal:
             wrong = await _body({"sentences": [["a", 1]]})
-            await parse_elsewhere(b.pool, EmbedRequest, wrong, LIMITS)
+            await parse_elsewhere(b.pool, "", EmbedRequest, wrong, LIMITS)
 
     assert embed.sentences == tokenized.sentences == asked.sentences == texts
     assert refusal.value.errors[0].pointer == "/sentences/0/1"
@@ -153,10 +147,29 @@ async def test_a_short_answer_is_the_same_without_a_process(as_objects: bool) ->
     async with bench() as b:
         long = b.vectors(1, 0.1)
         short = [b.vectors(0), replace(long, shape=(2, 3))]
-        here = b"".join(await write(b.pool, short, as_objects=as_objects))
-        there = b"".join(await write(b.pool, [*short, long], as_objects=as_objects))
+        here = b"".join(await write(b.pool, "", short, as_objects=as_objects))
+        there = b"".join(await write(b.pool, "", [*short, long], as_objects=as_objects))
 
     assert there.startswith(here + b",")
+
+
+async def test_equal_sentences_are_written_once_and_their_bytes_used_again() -> None:
+    async with bench() as b:
+        one, two, short = b.vectors(2, 1.0), b.vectors(1, 2.0), b.vectors(0)
+        for vectors in ([one, two, one, short, one], [short, short], [one] * 300):
+            pieces = await write(b.pool, "", vectors)
+            texts = pieces[::2]
+            expected = [orjson.dumps(each.numpy().tolist()) for each in vectors]
+
+            assert [orjson.loads(bytes(text)) for text in texts] == list(
+                map(orjson.loads, expected)
+            )
+            assert set(map(bytes, pieces[1::2])) <= {b","}
+            assert len(set(map(id, texts))) == len(set(map(id, vectors)))
+        objects = await write(b.pool, "", [one, one], as_objects=True)
+
+    found = orjson.loads(b"[" + b"".join(objects) + b"]")
+    assert [each["index"] for each in found] == [0, 1]
 
 
 NAMES = b",".join(b'"%x":0' % number for number in range(20_000))
@@ -170,12 +183,14 @@ COSTLY: list[tuple[bytes, type[ServiceError]]] = [
 
 
 async def test_no_body_costs_a_process() -> None:
-    async with bench(PARSING) as b:
+    async with bench() as b:
         before = pids()
         for content, error in COSTLY:
             with pytest.raises(error) as there:
                 async with asyncio.timeout(120):  # for a process that is lost and not replaced
-                    await parse_elsewhere(b.pool, EmbedRequest, await _received(content), LIMITS)
+                    await parse_elsewhere(
+                        b.pool, "", EmbedRequest, await _received(content), LIMITS
+                    )
             with pytest.raises(error) as here:
                 parse(EmbedRequest, content, LIMITS)
 
