@@ -21,7 +21,9 @@ MAX_ACCEPT_CHARACTERS: Final = 4_096
 _JSON: Final = "application/json"
 _CURL: Final = "application/x-www-form-urlencoded"  # of curl -d without -H
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Matches at every quote, at the end of the text as well: a pattern that needs the closing quote
+# would read to the end again for each quote of a header that has none.
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.?)*(?:"|\Z)', re.DOTALL)
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
