@@ -47,7 +47,8 @@ _log = logging.getLogger(__name__)
 class TaskMembers(Mix):
     """The members of a task file, as `elmo fit` and `elmo tasks` write them.
 
-    `fit` says what the weights were learned from. It is for people and may be anything.
+    `fit` says what the weights were learned from. It is for people and may be anything; responses
+    have the `measure` in it.
     """
 
     name: TaskName
@@ -118,14 +119,28 @@ class TaskFile:
             raise Conflict(detail, errors=[FieldError(pointer("revision"), detail)])
         if (fault := weights_fault(found.weights, owner.layers)) is not None:
             raise UnknownTask(f"its file is left out: {fault.detail}")
-        weights = tuple(found.weights)
-        return Task(found.name, weights, found.gamma, found.layer_norm, found.description)
+        return Task(
+            found.name,
+            tuple(found.weights),
+            found.gamma,
+            found.layer_norm,
+            found.description,
+            _measure_of(found.fit),
+        )
+
+
+def _measure_of(fit: Any) -> str | None:
+    """Return the measure that a file of `elmo fit` names; None in older and other files."""
+    measure = fit.get("measure") if isinstance(fit, dict) else None
+    return measure if measure in ("accuracy", "span_f1") else None
 
 
 def members(task: Task, owner: TaskOwner) -> dict[str, Any]:
     """Return a task of a model as members of JSON: those of responses, and of its file."""
-    weights = list(task.weights)
-    return {**asdict(task), "weights": weights, "model": owner.name, "revision": owner.revision}
+    found = asdict(task) | {"weights": list(task.weights)}
+    measure = found.pop("measure")
+    fit = {} if measure is None else {"fit": {"measure": measure}}
+    return {**found, "model": owner.name, "revision": owner.revision, **fit}
 
 
 def parse(data: bytes, name: str) -> TaskMembers:

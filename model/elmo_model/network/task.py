@@ -14,6 +14,7 @@ class Task:
 
     `weights` are the L + 1 raw scalars, before the softmax (AllenNLP's `scalar_parameters`).
     `gamma` scales the mix. With `layer_norm` each layer is first normalised over its sentence.
+    `measure` is the one by which `elmo fit` scored it, "accuracy" or "span_f1"; None: not known.
     """
 
     name: str
@@ -21,3 +22,4 @@ class Task:
     gamma: float = 1.0
     layer_norm: bool = False
     description: str = ""
+    measure: str | None = None

@@ -17,7 +17,12 @@ Name = Annotated[
 ]
 
 
-@router.get("/tasks", operation_id="listTasks", summary="List the tasks")
+@router.get(
+    "/tasks",
+    operation_id="listTasks",
+    summary="List the tasks",
+    response_model_exclude_none=True,
+)
 async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     """Return all registered tasks of a model in the order of their names."""
     served = server.models.get(model)
@@ -25,7 +30,12 @@ async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     return TaskList(tasks=[TaskResponse(**members(task, served.owner)) for task in tasks])
 
 
-@router.get("/tasks/{name}", operation_id="getTask", summary="Get a task")
+@router.get(
+    "/tasks/{name}",
+    operation_id="getTask",
+    summary="Get a task",
+    response_model_exclude_none=True,
+)
 async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskResponse:
     """Return one task. 409: it is for another revision of the model."""
     served = server.models.get(model)

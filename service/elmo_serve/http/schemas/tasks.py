@@ -1,6 +1,14 @@
 """Responses of /tasks."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
+
+
+class TaskFit(BaseModel):
+    """How `elmo fit` scored a task."""
+
+    measure: Literal["accuracy", "span_f1"]
 
 
 class TaskResponse(BaseModel):
@@ -17,6 +25,7 @@ class TaskResponse(BaseModel):
                     "description": "named entities",
                     "model": "english",
                     "revision": "3f1c9a20b7de",
+                    "fit": {"measure": "span_f1"},
                 }
             ]
         }
@@ -29,6 +38,9 @@ class TaskResponse(BaseModel):
     description: str
     model: str = Field(description="The model that the task is for.")
     revision: str = Field(description="The revision of its weights.")
+    fit: TaskFit | None = Field(
+        None, description="Of files of `elmo fit`; absent where the file names no measure."
+    )
 
 
 class TaskList(BaseModel):

@@ -54,6 +54,25 @@ def test_a_file_is_a_task_until_it_is_deleted(
     assert client.get("/tasks").json() == {"tasks": [ner]}
 
 
+@pytest.mark.parametrize(
+    ("fit", "shown"),
+    [
+        ({"measure": "span_f1", "score": 0.5}, {"fit": {"measure": "span_f1"}}),
+        ({"measure": "accuracy"}, {"fit": {"measure": "accuracy"}}),
+        ({"score": 0.5}, {}),
+        ({"measure": ["f1"]}, {}),
+        ("by hand", {}),
+    ],
+)
+def test_the_measure_of_a_fit_is_shown(
+    server: Running, client: httpx.Client, fit: object, shown: dict[str, object]
+) -> None:
+    server.serve_task("ner", **NER, fit=fit)
+
+    assert client.get("/tasks/ner").json() == {"name": "ner", **NER, **FIRST, **shown}
+    assert client.get("/tasks").json()["tasks"] == [{"name": "ner", **NER, **FIRST, **shown}]
+
+
 def test_a_task_gives_the_vectors_of_its_mix(server: Running, client: httpx.Client) -> None:
     for number in range(3):
         mix = {"weights": [number, 0, -number], "gamma": 1 + number / 7}
