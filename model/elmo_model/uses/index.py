@@ -152,7 +152,7 @@ class UsesIndex:
 def _nearest(matrix: NDArray[np.float16], query: NDArray[np.float32], count: int) -> Ids:
     """Map a vector (2P,) to the numbers of the `count` nearest rows by cosine, nearest first.
 
-    All rows are read: 6 ms for 50,000 of width 384.
+    All rows are read: 18 ms for 50,000 of width 512.
     """
     # One thread: a search must not slow down the workers on the other cores.
     found = search(
