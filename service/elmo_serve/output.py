@@ -60,6 +60,14 @@ class Output:
         """Return the size in bytes for one sentence of `tokens` tokens."""
         return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
 
+    def work(self, cost: int) -> int:
+        """Return the time to compute it, in tokens; `cost` are those of its sentence."""
+        return cost
+
+
+_SOFTMAX_TOKENS: Final = 4
+"""Tokens of vectors that take as long as a word of the softmax over the whole vocabulary
+(`benchmarks/RESULTS.md`). A larger value refuses more of such requests beside others."""
 
 Direction = Literal["forward", "backward", "both"]
 
@@ -77,6 +85,10 @@ class Scores:
     def size(self, tokens: int, dimension: int) -> int:
         """Return the size in bytes for one sentence of `tokens` tokens."""
         return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
+
+    def work(self, cost: int) -> int:
+        """Return the time to compute it, in tokens of vectors; `cost` are those of its sentence."""
+        return _SOFTMAX_TOKENS * cost
 
 
 _SUBSTITUTE_BYTES: Final = 192
@@ -100,6 +112,10 @@ class Substitutes:
     def size(self, tokens: int, dimension: int) -> int:
         """Return the size in bytes."""
         return math.prod(self.shape(tokens, dimension))
+
+    def work(self, cost: int) -> int:
+        """Return the time to compute it, in tokens of vectors; `cost` are those of its sentence."""
+        return cost + _SOFTMAX_TOKENS * len(self.positions)
 
 
 Wanted = Output | Scores | Substitutes

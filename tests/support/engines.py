@@ -13,11 +13,11 @@ import orjson
 
 from elmo_serve.http.calls.body import Deadlines
 from elmo_serve.metrics import Metrics
-from elmo_serve.output import Output
+from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.clock import Clock
 from elmo_serve.processes.slot import Child, SlotSpec
-from elmo_serve.scheduling.admission import Limits
+from elmo_serve.scheduling.admission import QueueLimits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.workers.messages import Batch
@@ -64,7 +64,7 @@ class Bench:
     def ask(
         self,
         sentences: Sequence[list[str]],
-        output: Output = TOP,
+        output: Wanted = TOP,
         timeout: float = 60.0,
         client: str = "",
         *,
@@ -93,7 +93,8 @@ class Bench:
         admission = self.engine.admission
         assert (self.queue.sentences, self.queue.tokens) == (0, 0)
         assert (self.engine.requests, admission.outstanding, self.engine.answers.used) == (0, 0, 0)
-        assert not admission._tokens._by_client
+        assert not admission._interactive._by_client
+        assert not admission._bulk._by_client
 
 
 @asynccontextmanager
@@ -102,7 +103,6 @@ async def bench(
     budget: int = 64,
     queue_tokens: int = 100_000,
     answer_bytes: int = 1 << 30,
-    client_tokens: int | None = None,
     clock: Clock | None = None,
     device: str = "cpu",
 ) -> AsyncIterator[Bench]:
@@ -128,7 +128,7 @@ async def bench(
     engine = Engine(
         {MODEL: WorkerPool(specs, metrics, clock)},
         Arena(),
-        Limits(queue_tokens, answer_bytes, client_tokens),
+        QueueLimits(queue_tokens, answer_bytes),
         metrics,
         clock,
     )

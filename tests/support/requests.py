@@ -26,8 +26,13 @@ def request_of(
     """Return a request with sentences of these lengths; no two are equal."""
     texts = [b"%d" % index for index in range(len(lengths))]
     sentences = Sentences(texts, lengths, [OUTPUT] * len(lengths))
-    held = (budget or Budget()).hold("", sentences.cost)
+    held = (budget or budget_of()).hold("", sentences.cost)
     return Request(sentences, held, now, spacing, on_end, is_bulk)
+
+
+def budget_of() -> Budget:
+    """Return a budget that is never used up."""
+    return Budget(1 << 40, "tokens", "")
 
 
 def vectors_of(number: float) -> Vectors:

@@ -126,7 +126,6 @@ class RequestBatches:
         """Read the limits from the response of GET /info."""
         limits: Mapping[str, int] = info["limits"]
         queue = limits["max_queue_tokens"]
-        queue = min(queue, limits.get("max_client_tokens") or queue)
         self._limits = limits
         self._most_tokens = min(
             _BATCHES_PER_REQUEST * limits["max_batch_tokens"], queue // in_flight

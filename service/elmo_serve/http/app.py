@@ -139,7 +139,6 @@ def _middleware(server: Server, routes: list[BaseRoute], *, is_local: bool) -> l
         *([host_check(settings.cors_origins)] if is_local and not keys else ()),
         connection_check(settings.max_connections),
         *([keys.check] if keys else ()),
-        server.load_shedder.check,
     )
     return [
         Middleware(RequestContext, metrics=server.metrics, routes=routes),

@@ -10,14 +10,13 @@ from elmo_serve.http import telemetry
 from elmo_serve.http.calls.body import Deadlines
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.middleware.api_keys import KeyRing
-from elmo_serve.http.middleware.request_checks import LoadShedder
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.helpers import HelperPool
-from elmo_serve.scheduling.admission import Limits
-from elmo_serve.scheduling.budgets import ByteBudget
+from elmo_serve.scheduling.admission import QueueLimits
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks import TaskFolder
@@ -53,8 +52,7 @@ class Server:
     readiness: Readiness
     helpers: HelperPool
     keys: KeyRing
-    load_shedder: LoadShedder
-    bodies: ByteBudget
+    bodies: Budget
     deadlines: Deadlines
     tracer_provider: "TracerProvider | None" = None
     address: str = ""
@@ -91,8 +89,8 @@ class Server:
 def _engine(
     settings: Settings, hardware: Hardware, make_worker: MakeWorker, arena: Arena, metrics: Metrics
 ) -> Engine:
-    limits = Limits(
-        settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
+    limits = QueueLimits(
+        settings.max_queue_tokens, settings.max_answer_bytes, settings.max_connections
     )
     pools = {
         model.name: WorkerPool(
@@ -149,13 +147,11 @@ def assemble(
         ),
         helpers=helpers,
         keys=KeyRing(settings, metrics.failures.labels("api_keys")),
-        load_shedder=LoadShedder(
-            engine,
-            timeout_seconds=settings.request_timeout_seconds,
-            body_bytes=settings.max_body_bytes,
-        ),
-        bodies=ByteBudget(
-            settings.body_budget_bytes, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic
+        bodies=Budget(
+            settings.body_budget_bytes,
+            "bytes of request bodies",
+            "ELMO_MAX_BODY_BYTES",
+            connections=settings.max_connections,
         ),
         deadlines=Deadlines(metrics.failures.labels("deadline")),
         tracer_provider=telemetry.tracer_provider(environment or {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -208,6 +208,13 @@ class Slot(Generic[TaskT]):
     def tasks(self) -> Sequence[TaskT]:
         """The tasks that run or wait at the child."""
         return [each.task for each in self._tasks]
+
+    def progress(self) -> Iterator[tuple[TaskT, float]]:
+        """Yield each task, with the seconds for which it has run so far."""
+        for each in self._tasks:
+            is_running = each is self._tasks[0]
+            since = self._clock.now() - self._began if is_running else 0.0
+            yield each.task, each.seconds + since
 
     @property
     def interruptible_in(self) -> float:

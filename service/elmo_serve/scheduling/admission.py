@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
-from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
+from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.scheduling.budgets import Budget, Hold
 from elmo_serve.scheduling.dispatcher import Dispatcher
+from elmo_serve.scheduling.request import Sentences
+from elmo_serve.scheduling.throughput import Backlog
 
-_LONGEST_RETRY_SECONDS = 60.0
+_LONGEST_RETRY_SECONDS = 60
 """Upper limit of `Retry-After`: an estimate for longer is over a queue that will have changed."""
 
 _MAX_SLOWDOWN = 8.0
@@ -22,30 +24,27 @@ _PLANNED_SHARE = 0.5
 is for estimates that are wrong and for requests that overtake. Raising it admits more requests of
 which more miss their deadline (`benchmarks.fairness`, goodput)."""
 
-_INTERACTIVE_SHARE = 0.5
-"""Least share of the workers that interactive requests have, whatever bulk is queued or running."""
-
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that may be in use at once: tokens queued or running, bytes of answers not sent.
+class QueueLimits:
+    """The most that may be in use at once.
 
-    `answer_bytes` are counted by the engine. `client_tokens` is the limit of tokens for each
-    client; None means no limit.
+    `tokens` may be queued or running of interactive requests, and as many of bulk; `answer_bytes`
+    may wait to be sent. `connections` is the largest number of requests at a time.
     """
 
-    queue_tokens: int
+    tokens: int
     answer_bytes: int
-    client_tokens: int | None = None
+    connections: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """The account of an admitted request, and its class.
 
-    A request is bulk if it is larger than a batch or if its caller says so.
-    `tokens` are given back as sentences are answered, and the rest when the request ends.
-    `virtual_seconds_per_token` lie between the virtual start times of two consecutive tokens.
+    A request is bulk if it is larger than a batch, if it asks for anything but vectors, or if its
+    caller says so. `tokens` are given back as sentences are answered, and the rest when the request
+    ends. `virtual_seconds_per_token` lie between the virtual start times of two consecutive tokens.
     """
 
     is_bulk: bool
@@ -54,38 +53,43 @@ class Admitted:
 
 
 class Admission:
-    """Admits requests while tokens and time allow it, and counts what they use."""
+    """Admits requests while tokens and time allow it, and counts the tokens that they use.
+
+    The tokens of interactive requests and of bulk are counted apart, so that bulk never refuses
+    interactive ones.
+    """
 
     def __init__(
         self,
-        limits: Limits,
-        backlogs: Mapping[str, Dispatcher],
-        clock: Callable[[], float],
+        limits: QueueLimits,
+        dispatchers: Mapping[str, Dispatcher],
     ) -> None:
-        self._backlogs = backlogs
-        self._default = next(iter(backlogs))
-        self._clock = clock
-        self._limits = limits
-        self._tokens = Budget()
+        self._dispatchers = dispatchers
+        self._interactive, self._bulk = (
+            Budget(
+                limits.tokens,
+                f"tokens of {kind} requests",
+                "ELMO_MAX_QUEUE_TOKENS",
+                connections=limits.connections,
+            )
+            for kind in ("interactive", "bulk")
+        )
 
     @property
     def outstanding(self) -> int:
         """Tokens of sentences that are admitted and not yet answered, boundaries included."""
-        return self._tokens.used
+        return self._interactive.used + self._bulk.used
 
     def admit(
         self,
-        cost: int,
+        sentences: Sentences,
         timeout_seconds: float,
-        client: str = "",
-        model: str | None = None,
+        client: str,
+        model: str,
         *,
         is_bulk: bool = False,
     ) -> Admitted:
-        """Count a request of `cost` tokens, or refuse it.
-
-        The estimated wait of a request that `is_bulk`, or is larger than a batch, includes all work
-        scheduled before it, that of an interactive one only other interactive requests.
+        """Count the sentences of a request, or refuse it.
 
         Raises:
             TooLarge: it never has room, or takes longer than its timeout by itself at the best pace
@@ -95,12 +99,11 @@ class Admission:
         """
         if timeout_seconds <= 0:
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
-        model = model or self._default
-        backlog = self._backlogs[model]
-        if cost > self._limits.queue_tokens:
-            raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
-        self._check_client(client, cost, backlog)
-        alone = cost * backlog.best_seconds_per_token
+        dispatcher, cost = self._dispatchers[model], sentences.cost
+        is_bulk = is_bulk or sentences.is_bulk or cost > dispatcher.pool.interactive_size
+        budget = self._bulk if is_bulk else self._interactive
+        excess = budget.excess(client, cost)
+        alone = cost * dispatcher.best_seconds_per_token
         if alone > timeout_seconds:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
@@ -108,86 +111,77 @@ class Admission:
                 f"{timeout_seconds:.3g} s (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send "
                 "fewer sentences."
             )
-        refusal = self.refusal(cost, timeout_seconds, model, is_bulk=is_bulk)
-        if refusal is not None:
-            raise refusal
-        seconds = _virtual_duration(cost * backlog.seconds_per_token, timeout_seconds)
-        return Admitted(
-            is_bulk or cost > backlog.pool.interactive_size,
-            self._tokens.hold(client, cost),
-            seconds / max(cost, 1),
-        )
+        estimate = _Estimate.of(dispatcher, sentences.work, timeout_seconds, is_bulk=is_bulk)
+        if excess:
+            seconds = max(estimate.seconds_to_room, excess * dispatcher.seconds_per_token)
+            raise budget.refusal(client, cost, min(seconds, _LONGEST_RETRY_SECONDS))
+        if not estimate.has_room():
+            raise estimate.refusal
+        held = budget.hold(client, cost)
+        return Admitted(is_bulk, held, estimate.virtual_seconds / max(cost, 1))
 
-    def refusal(
-        self,
-        cost: int,
-        timeout_seconds: float,
-        model: str | None = None,
-        *,
-        is_bulk: bool = False,
-    ) -> Overloaded | None:
-        """Return the reason why a request of `cost` tokens has no room now, or None.
+    def check_unread(self, timeout_seconds: float, models: Iterable[str]) -> None:
+        """Raise Overloaded where the smallest interactive request has no room at any of `models`.
 
-        A request that never has room gets None as well: `admit` raises another error for it.
+        Nothing is known of the request but its timeout: this needs no body.
         """
-        if cost > self._limits.queue_tokens:
-            return None
-        model = model or self._default
-        backlog = self._backlogs[model]
-        excess = self.outstanding + cost - self._limits.queue_tokens
-        if excess > 0:
-            busy = [each for each in self._backlogs.values() if each.tokens_before(math.inf)]
-            return Overloaded(
-                f"{self.outstanding} of {self._limits.queue_tokens} tokens are queued; {cost} more "
-                "do not fit.",
-                retry_after=max(_retry_after(each, excess) for each in busy or [backlog]),
-            )
-        alone = cost * backlog.seconds_per_token
-        virtual_end = self._clock() + _virtual_duration(alone, timeout_seconds)
-        ahead = backlog.tokens_before(virtual_end)
-        if not is_bulk and cost <= backlog.pool.interactive_size:
-            interactive = backlog.interactive_tokens_before(virtual_end)
-            ahead = min(ahead, interactive / _INTERACTIVE_SHARE)
-        wait, planned = ahead * backlog.seconds_per_token, _PLANNED_SHARE * timeout_seconds
-        if not ahead or wait + alone <= planned:
-            return None
-        return Overloaded(
-            f"The queue is about {wait:.1f} s long and the request takes {alone:.1f} s: together "
-            f"more than {planned:.3g} s, half of its time.",
-            retry_after=_retry_after(backlog, ahead),
-        )
-
-    def _check_client(self, client: str, cost: int, backlog: Dispatcher) -> None:
-        """Raise an error when the request is over the limit of its client."""
-        limit, used = self._limits.client_tokens, self._tokens.used_by(client)
-        if limit is None or used + cost <= limit:
-            return
-        if cost > limit:
-            raise _too_large(cost, limit, "for one client (ELMO_MAX_CLIENT_TOKENS)")
-        raise ClientOverShare(
-            f"This client has {used} of its {limit} tokens queued; {cost} more do not fit.",
-            retry_after=_retry_after(backlog, used + cost - limit),
-        )
+        refusals = []
+        for model in models:
+            estimate = _Estimate.of(self._dispatchers[model], 0, timeout_seconds, is_bulk=False)
+            if estimate.has_room():
+                return
+            refusals.append(estimate.refusal)
+        if refusals:
+            raise min(refusals, key=lambda refusal: refusal.retry_after)
 
 
-def _too_large(cost: int, limit: int, setting: str) -> TooLarge:
-    return TooLarge(
-        f"The request holds {cost} tokens, boundaries included, and at most {limit} are allowed "
-        f"{setting}."
-    )
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """Whether a request has room: nothing is ahead of it, or it would be done in time.
 
-
-def _retry_after(backlog: Dispatcher, tokens: float) -> float:
-    """Return the estimated seconds until `tokens` have been computed."""
-    if not backlog.throughput.is_measured:
-        return 1.0
-    return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)
-
-
-def _virtual_duration(alone: float, timeout_seconds: float) -> float:
-    """Return the virtual duration of a request that takes `alone` seconds on idle workers.
-
-    It is `_MAX_SLOWDOWN` times as long, or less where the deadline is nearer: such a request gets a
-    larger share of the workers.
+    `alone` are the seconds that it takes on idle workers, `planned` those within which it must be
+    done.
     """
-    return min(_MAX_SLOWDOWN * alone, max(alone, _PLANNED_SHARE * timeout_seconds))
+
+    backlog: Backlog
+    alone: float
+    planned: float
+    is_bulk: bool
+
+    @classmethod
+    def of(
+        cls, dispatcher: Dispatcher, work: int, timeout_seconds: float, *, is_bulk: bool
+    ) -> Self:
+        """Return the estimate for `work` tokens, which a client waits so long for."""
+        alone = work * dispatcher.seconds_per_token
+        return cls(dispatcher.backlog, alone, _PLANNED_SHARE * timeout_seconds, is_bulk)
+
+    @property
+    def virtual_seconds(self) -> float:
+        """The virtual duration of the request.
+
+        It is `_MAX_SLOWDOWN` times the time that it takes on idle workers, or less where the
+        deadline is nearer: such a request gets a larger share of the workers.
+        """
+        return min(_MAX_SLOWDOWN * self.alone, max(self.alone, self.planned))
+
+    def has_room(self, later: float = 0.0) -> bool:
+        """Tell whether the request has room, or would have so many seconds later."""
+        wait = self.backlog.wait(is_bulk=self.is_bulk, later=later)
+        return wait <= 0 or wait + self.alone <= self.planned
+
+    @property
+    def seconds_to_room(self) -> int:
+        """The first whole second from now at which there is room, or a minute."""
+        seconds = range(1, _LONGEST_RETRY_SECONDS)
+        return next(filter(self.has_room, seconds), _LONGEST_RETRY_SECONDS)
+
+    @property
+    def refusal(self) -> Overloaded:
+        """The error for a request without room."""
+        wait = self.backlog.wait(is_bulk=self.is_bulk)
+        return Overloaded(
+            f"The queue is about {wait:.1f} s long and the request takes {self.alone:.1f} s: "
+            f"together more than {self.planned:.3g} s, half of its time.",
+            retry_after=self.seconds_to_room,
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,27 +13,46 @@ _SHARE: Final = 0.5
 """Part of the limit that stays open to a client, whatever one other client uses. A larger part lets
 two clients use more than the limit together, up to `1 + _SHARE` times as much."""
 
-_PACE_SECONDS: Final = 10.0
-"""Time over which the pace of releases is averaged, for `Retry-After`. A larger value notices
-later that a reader has become slow."""
+_PARTS: Final = 1_024
+"""A hold of at most the limit over this number always fits, so that large holds never keep small
+requests out. A smaller number lets more requests in, which together exceed the limit by more."""
 
-_LONGEST_RETRY_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 2.0
+"""`Retry-After` where the time is unknown at which room is made: clients read at any pace."""
 
 
 class Budget:
-    """An amount in use, by all clients and by each one. Clients with nothing in use are not stored.
+    """An amount in use, by all clients and by each one, within `limit`.
+
+    A client alone may use all of `limit`. Of what it uses, another client that asks sees at most
+    half the limit, so that the other half is open to it. A hold of at most `limit` over `_PARTS`,
+    or over the number of `connections` where that is larger, always fits. With one hold for each
+    connection, clients use at most one and a half times the limit in large holds, and once the
+    limit in small ones. Clients with nothing in use are not stored.
 
     `used` is the sum over all holds of what each has left. A hold gives each unit back once, so
     the sum can be neither negative nor too low.
+
+    `name` is that of the units, in the plural; `hint` is the setting behind the limit, and what
+    helps. `on_idle` is called when `used` returns to zero.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        limit: int,
+        name: str,
+        hint: str,
+        *,
+        connections: int = _PARTS,
+        on_idle: Callable[[], object] | None = None,
+    ) -> None:
+        self.limit = limit
         self.used = 0
+        self._small = limit // max(_PARTS, connections)
+        self._name = name
+        self._hint = hint
+        self._on_idle = on_idle
         self._by_client: Counter[str] = Counter()
-
-    def used_by(self, client: str) -> int:
-        """Return the amount that a client has in use."""
-        return self._by_client[client]
 
     def hold(self, client: str = "", amount: int = 0) -> Hold:
         """Count an amount of a client until it is given back; raises as `Hold.add`."""
@@ -42,15 +60,54 @@ class Budget:
         hold.add(amount)
         return hold
 
-    def _take(self, client: str, amount: int) -> None:
+    def excess(self, client: str, amount: int, held: int = 0) -> int:
+        """Return by how much `amount` more is too much; 0 when it fits.
+
+        `held` is what the same hold has already. Raises TooLarge for more than the whole budget.
+        """
+        whole = held + amount
+        if whole > self.limit:
+            raise TooLarge(
+                f"{whole} {self._name} are asked for and at most {self.limit} are allowed "
+                f"({self._hint})."
+            )
+        excess = self.used + amount - self.limit
+        if excess <= 0 or whole <= self._small:
+            return 0
+        share = int(_SHARE * self.limit)
+        own = self._by_client[client] + amount
+        others = sum(min(used, share) for name, used in self._by_client.items() if name != client)
+        return max(0, min(excess, max(own - share, others + own - self.limit)))
+
+    def refusal(
+        self, client: str, amount: int, retry_after: float = _RETRY_SECONDS
+    ) -> Overloaded | ClientOverShare:
+        """Return the error for an amount that is too much now."""
+        own = self._by_client[client]
+        if own < self.used and own + amount > _SHARE * self.limit:
+            return ClientOverShare(
+                f"This client uses {own} of {self.limit} {self._name} beside others; {amount} more "
+                "do not fit.",
+                retry_after=retry_after,
+            )
+        return Overloaded(
+            f"{self.used} of {self.limit} {self._name} are in use; {amount} more do not fit.",
+            retry_after=retry_after,
+        )
+
+    def take(self, client: str, amount: int) -> None:
+        """Count more of a client; `Hold.add` calls it."""
         self.used += amount
         self._by_client[client] += amount
 
-    def _give_back(self, client: str, amount: int) -> None:
+    def give_back(self, client: str, amount: int) -> None:
+        """Count less of a client; `Hold.give_back` calls it."""
         self.used -= amount
         self._by_client[client] -= amount
         if not self._by_client[client]:
             del self._by_client[client]
+        if not self.used and self._on_idle is not None:
+            self._on_idle()
 
 
 @dataclass(slots=True, eq=False)
@@ -62,110 +119,26 @@ class Hold:
     left: int = 0
 
     def add(self, amount: int) -> None:
-        """Count more. In a `ByteBudget` this raises:
+        """Count more.
 
-        TooLarge: it is more than the whole budget.
-        Overloaded, ClientOverShare: there is no room for it now.
+        Raises:
+            TooLarge: the hold would be more than the whole budget.
+            Overloaded, ClientOverShare: there is no room for it now.
         """
-        if amount:
-            self.budget._take(self.client, amount)
-            self.left += amount
+        if not amount:
+            return
+        if self.budget.excess(self.client, amount, self.left):
+            raise self.budget.refusal(self.client, amount)
+        self.budget.take(self.client, amount)
+        self.left += amount
 
     def give_back(self, amount: int) -> None:
         """Give back `amount`, or what is left if that is less."""
         freed = min(amount, self.left)
         if freed:
             self.left -= freed
-            self.budget._give_back(self.client, freed)
+            self.budget.give_back(self.client, freed)
 
     def release(self) -> None:
         """Give back all that is left; a second call does nothing."""
         self.give_back(self.left)
-
-
-class ByteBudget(Budget):
-    """Bytes in use, within `limit`.
-
-    A client alone may use all of `limit`. Of what it uses, another client that asks sees at most
-    half the limit, so that the other half is open to it. Together they use at most one and a half
-    times the limit.
-
-    `name` says of what the bytes are, in the plural; `hint` is the setting behind the limit, and
-    what helps. `on_idle` is called when `used` returns to zero.
-    """
-
-    def __init__(
-        self,
-        limit: int,
-        name: str,
-        hint: str,
-        clock: Callable[[], float],
-        on_idle: Callable[[], object] | None = None,
-    ) -> None:
-        super().__init__()
-        self.limit = limit
-        self._name = name
-        self._hint = hint
-        self._on_idle = on_idle
-        self._clock = clock
-        self._released = 0.0  # recently, in `_seconds`
-        self._seconds = 0.0
-        self._noted_at = 0.0
-
-    def _take(self, client: str, amount: int) -> None:
-        if amount > self.limit:
-            raise TooLarge(
-                f"{amount} bytes of {self._name} are asked for and at most {self.limit} are "
-                f"allowed ({self._hint})."
-            )
-        if excess := self._excess(client, amount):
-            raise self._refusal(client, amount, excess)
-        if not self.used:
-            self._released = self._seconds = 0.0
-            self._noted_at = self._clock()
-        super()._take(client, amount)
-
-    def _give_back(self, client: str, amount: int) -> None:
-        self._note_time()
-        self._released += amount
-        super()._give_back(client, amount)
-        if not self.used and self._on_idle is not None:
-            self._on_idle()
-
-    def _excess(self, client: str, size: int) -> int:
-        """Return by how many bytes `size` more of a client are too many; 0 when they fit."""
-        excess = self.used + size - self.limit
-        if excess <= 0:
-            return 0
-        share = int(_SHARE * self.limit)
-        own = self._by_client[client] + size
-        others = sum(min(used, share) for name, used in self._by_client.items() if name != client)
-        return max(0, min(excess, max(own - share, others + own - self.limit)))
-
-    def _refusal(self, client: str, size: int, excess: int) -> Overloaded | ClientOverShare:
-        self._note_time()
-        seconds = self._seconds
-        if self._released:
-            seconds *= excess / self._released
-        retry_after = min(seconds, _LONGEST_RETRY_SECONDS)
-        own = self._by_client[client]
-        if own < self.used and own + size > _SHARE * self.limit:
-            return ClientOverShare(
-                f"This client uses {own} of {self.limit} bytes of {self._name} beside others; "
-                f"{size} more do not fit.",
-                retry_after=retry_after,
-            )
-        return Overloaded(
-            f"{self.used} of {self.limit} bytes of {self._name} are in use; {size} more do not "
-            "fit.",
-            retry_after=retry_after,
-        )
-
-    def _note_time(self) -> None:
-        """Let releases of the past count less, the longer ago they were."""
-        now = self._clock()
-        elapsed = now - self._noted_at
-        kept = math.exp(-elapsed / _PACE_SECONDS)
-        self._released *= kept
-        self._seconds = self._seconds * kept + elapsed
-        self._noted_at = now

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
+from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.clock import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
 from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
-from elmo_serve.scheduling.throughput import ThroughputEstimate
+from elmo_serve.scheduling.throughput import Backlog, ThroughputEstimate
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 
@@ -97,16 +98,23 @@ class Dispatcher:
         """The least that all workers together took for a token; 0 without a recent measurement."""
         return self.throughput.best_seconds_per_token / max(len(self.pool.slots), 1)
 
-    def tokens_before(self, virtual_time: float) -> float:
-        """Estimate the tokens that are computed before a sentence with this virtual start time."""
-        running = sum(running.batch.tokens for running in self._running.values())
-        return running + self.queue.tokens_before(virtual_time)
-
-    def interactive_tokens_before(self, virtual_time: float) -> float:
-        """Estimate those of them that are not bulk, which interactive sentences interrupt."""
-        batches = (running for running in self._running.values() if not running.is_bulk)
-        running = sum(running.batch.tokens for running in batches)
-        return running + self.queue.interactive_tokens_before(virtual_time)
+    @property
+    def backlog(self) -> Backlog:
+        """The work that is queued or runs. Of a batch that runs, the rest counts."""
+        pace, workers = self.throughput.seconds_per_token, max(self.pool.ready_count, 1)
+        interactive = pace * (self.queue.tokens - self.queue.bulk_tokens)
+        running_bulk = 0.0
+        for slot in self.pool.slots:
+            for batch, passed in slot.progress():
+                running = self._running[batch.id]
+                left = max(0.0, pace * running.work - passed)
+                if running.is_bulk:
+                    running_bulk += left
+                else:
+                    interactive += left
+        bulk = running_bulk + pace * self.queue.bulk_tokens
+        due = running_bulk + pace * self.queue.due_tokens
+        return Backlog(interactive / workers, bulk / workers, due / workers)
 
     # Schedule and run
 
@@ -141,8 +149,7 @@ class Dispatcher:
                 continue
             if wait := slot.interruptible_in:
                 waits.append(max(wait, SHORTEST_WAIT_SECONDS))
-            else:
-                urgent = self.queue.next_interactive(slot.budget)
+            elif urgent := self.queue.next_interactive(slot.budget):
                 self._run(urgent, slot, is_urgent=True)
         return min(waits, default=None)
 
@@ -182,7 +189,8 @@ class Dispatcher:
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
         running = self._running.pop(batch.id)
-        if all(job.is_wanted for job in running.jobs):  # else the worker may have stopped early
+        # A worker may stop a batch early whose jobs are not all wanted.
+        if all(job.is_wanted and isinstance(job.output, Output) for job in running.jobs):
             fullness = max(batch.padded_tokens / slot.budget, len(running.jobs) / MAX_SENTENCES)
             self.throughput.add(batch.tokens, slot.seconds, fullness=fullness)
         try:

@@ -14,8 +14,8 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
-from elmo_serve.scheduling.admission import Admission, Limits
-from elmo_serve.scheduling.budgets import ByteBudget
+from elmo_serve.scheduling.admission import Admission, QueueLimits
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
@@ -46,7 +46,7 @@ class Engine:
         self,
         pools: Mapping[str, WorkerPool],
         arena: Arena,
-        limits: Limits,
+        limits: QueueLimits,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
@@ -54,13 +54,13 @@ class Engine:
             model: Dispatcher(model, pool, arena, metrics, clock) for model, pool in pools.items()
         }
         self.default = next(iter(pools))
-        self.admission = Admission(limits, self._dispatchers, clock.now)
-        self.answers = ByteBudget(
+        self.admission = Admission(limits, self._dispatchers)
+        self.answers = Budget(
             limits.answer_bytes,
-            "answers",
+            "bytes of answers",
             "ELMO_MAX_ANSWER_BYTES: fewer sentences or layers, or pooling, need less",
-            clock.now,
-            self._note_idle,
+            connections=limits.connections,
+            on_idle=self._note_idle,
         )
         self._idle = asyncio.Event()
         self._clock = clock
@@ -103,6 +103,14 @@ class Engine:
         pool = self._dispatchers[model or self.default].pool
         return None if pool.is_ready else pool.reason
 
+    def check_unread(self, timeout_seconds: float) -> None:
+        """Raise Overloaded where no ready model would answer even the smallest request in time.
+
+        While no model is ready it raises nothing: `embed` does.
+        """
+        ready = [model for model in self.models if self.unavailable_reason(model) is None]
+        self.admission.check_unread(timeout_seconds, ready)
+
     async def embed(
         self,
         sentences: Sequence[bytes],
@@ -127,7 +135,8 @@ class Engine:
             client: the name that the client's quota is counted under.
             model: the name of the model; None: the first.
             is_bulk: whether interactive requests come first however small this request is. A
-                request that is larger than a batch is bulk anyway.
+                request that is larger than a batch, or asks for anything but vectors, is bulk
+                anyway.
 
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
@@ -141,7 +150,7 @@ class Engine:
             raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
         dispatcher = self._dispatchers[model]
         texts = Sentences(sentences, lengths, outputs)
-        admitted = self.admission.admit(texts.cost, timeout_seconds, client, model, is_bulk=is_bulk)
+        admitted = self.admission.admit(texts, timeout_seconds, client, model, is_bulk=is_bulk)
         try:
             is_over = asyncio.get_running_loop().create_future()
             request = Request(

@@ -66,22 +66,23 @@ class FairQueue:
 
     @property
     def tokens(self) -> int:
-        """The cost of all sentences that wait, in tokens with boundaries."""
+        """The work of all sentences that wait, in tokens of vectors with boundaries."""
         return self._interactive.tokens + self._bulk.tokens + self._retry_tokens
 
     @property
     def _retry_tokens(self) -> int:
         # A copy: the metrics are read by another thread.
-        return sum(job.cost for jobs in tuple(self._retries) for job in jobs)
+        return sum(job.work for jobs in tuple(self._retries) for job in jobs)
 
-    def tokens_before(self, virtual_time: float) -> float:
-        """Estimate the tokens that run before a sentence with this virtual start time."""
-        bulk = self._bulk.tokens_before(virtual_time)
-        return bulk + self.interactive_tokens_before(virtual_time)
+    @property
+    def bulk_tokens(self) -> int:
+        """The part of `tokens` that is bulk and waits for its first batch."""
+        return self._bulk.tokens
 
-    def interactive_tokens_before(self, virtual_time: float) -> float:
-        """Estimate those of them that are interactive or run again."""
-        return self._retry_tokens + self._interactive.tokens_before(virtual_time)
+    @property
+    def due_tokens(self) -> float:
+        """An estimate of the part of `bulk_tokens` that comes before an interactive sentence."""
+        return self._bulk.tokens_before(self._interactive.end)
 
     def add(self, jobs: Iterable[SentenceJob]) -> None:
         """Queue jobs of requests, fastest in ascending order of their virtual start."""
@@ -159,6 +160,11 @@ class _SortedJobs:
         self.count = 0
         self.tokens = 0
 
+    @property
+    def end(self) -> float:
+        """The virtual start of the last job."""
+        return self._jobs[-1].virtual_start if self._jobs else -math.inf
+
     def tokens_before(self, virtual_time: float) -> float:
         """Estimate the tokens of the jobs that start before a virtual time."""
         if not self._jobs:
@@ -209,9 +215,9 @@ class _SortedJobs:
 
     def _count(self, job: SentenceJob, number: int) -> None:
         self.count += number
-        self.tokens += number * job.cost
+        self.tokens += number * job.work
         job.request.queued_sentences += number
-        job.request.queued_tokens += number * job.cost
+        job.request.queued_tokens += number * job.work
 
 
 def _until(window: list[SentenceJob], end: float) -> list[SentenceJob]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from elmo_model.text.batches import BOUNDARIES
-from elmo_serve.output import Wanted
+from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.workers.messages import Batch
@@ -30,6 +30,9 @@ class Sentences:
         places: the index of the first sentence that is equal to each sentence.
         computed: the indexes of the sentences that are computed, in ascending order.
         cost: the tokens of those, boundaries included.
+        work: the tokens of vectors that take as long; `cost` where vectors alone are computed.
+        is_bulk: whether anything but vectors is computed. It is bulk at any size: the softmax of a
+            language model takes several times as long as the network.
     """
 
     def __init__(
@@ -40,7 +43,12 @@ class Sentences:
         keys = zip(texts, map(id, outputs), strict=True)
         self.places = [first.setdefault(key, index) for index, key in enumerate(keys)]
         self.computed = list(first.values())
-        self.cost = cost_of([lengths[index] for index in self.computed])
+        self.cost = self.work = cost_of([lengths[index] for index in self.computed])
+        kinds = dict(zip(map(id, outputs), outputs, strict=True)).values()
+        self.is_bulk = not all(isinstance(each, Output) for each in kinds)
+        if self.is_bulk:
+            costs = ((outputs[i], lengths[i] + BOUNDARIES) for i in self.computed)
+            self.work = sum(each.work(cost) for each, cost in costs)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +146,7 @@ class SentenceJob:
         times_skipped: how many batches took a sentence with a later virtual start instead.
         was_lost: a worker died while it ran the job.
         cost: the tokens, with the two boundaries.
+        work: the tokens of vectors that take as long.
     """
 
     request: Request
@@ -149,9 +158,11 @@ class SentenceJob:
     times_skipped: int = 0
     was_lost: bool = False
     cost: int = field(init=False)
+    work: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.cost = self.tokens + BOUNDARIES
+        self.work = self.output.work(self.cost)
 
     @property
     def is_wanted(self) -> bool:
@@ -170,6 +181,7 @@ class RunningBatch:
     jobs: Sequence[SentenceJob]
     shapes: Sequence[tuple[int, ...]]
     is_bulk: bool
+    work: int
 
     @classmethod
     def of(
@@ -185,6 +197,7 @@ class RunningBatch:
 
         Raises Unavailable when there is no shared memory.
         """
+        assert jobs, "a batch has a job"
         offsets, shapes, size = [], [], 0
         for job in jobs:
             offsets.append(size)
@@ -200,7 +213,8 @@ class RunningBatch:
             block=arena.acquire(size),
             is_urgent=is_urgent,
         )
-        return cls(batch, jobs, shapes, all(job.request.is_bulk for job in jobs))
+        is_bulk, work = all(job.request.is_bulk for job in jobs), sum(job.work for job in jobs)
+        return cls(batch, jobs, shapes, is_bulk, work)
 
     def vectors(self, index: int) -> Vectors:
         """Return the vectors of one sentence, which the worker has written."""

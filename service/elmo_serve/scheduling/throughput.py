@@ -1,9 +1,10 @@
-"""The pace of one worker, as its batches and its warm-up show it."""
+"""The pace of one worker, and the seconds of work ahead of a request."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 _DECAY = 0.9
 """Weight of earlier batches when one more is counted. Higher values follow changes more slowly."""
@@ -16,10 +17,38 @@ _FRESH_SECONDS = 60.0
 refuse every request whose batch would correct it."""
 
 
-class ThroughputEstimate:
-    """Seconds per token of one worker: a moving average over batches at least half full.
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Seconds of work, of all workers together, that is queued or runs.
 
-    Smaller batches are bound by latency and would make a long queue look slower than it is.
+    `bulk` is that of bulk requests, `interactive` all other; `due` is the part of `bulk` whose turn
+    comes before the last interactive sentence.
+    """
+
+    interactive: float
+    bulk: float
+    due: float
+
+    def wait(self, *, is_bulk: bool, later: float = 0.0) -> float:
+        """Estimate the seconds that a request waits which comes `later` seconds from now.
+
+        Meanwhile the workers compute, and nobody else comes. Bulk waits for all work. An
+        interactive request waits for other interactive ones, and for as much of bulk: interruptions
+        leave it half of the workers.
+        """
+        if is_bulk:
+            return self.interactive + self.bulk - later
+        share = self.due / (self.due + self.interactive or 1.0)
+        bulk_done = min(share, 0.5) * later
+        left = self.interactive - (later - bulk_done)
+        return left + min(left, self.bulk - bulk_done)
+
+
+class ThroughputEstimate:
+    """Seconds per token of one worker: a moving average over batches of vectors.
+
+    They are at least half full: smaller ones are bound by latency and would make a long queue look
+    slower than it is.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

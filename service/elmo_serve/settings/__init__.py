@@ -157,14 +157,9 @@ class Settings(BaseModel):
         262_144,
         ge=1 + BOUNDARIES,
         le=1_000_000_000,
-        description="Tokens that may wait or run at once, over all requests; more is answered 503.",
-    )
-    max_client_tokens: int | None = Field(
-        None,
-        ge=1 + BOUNDARIES,
-        le=1_000_000_000,
-        description="Tokens of one client (an API key, or an address if the server has no keys) "
-        "that may wait or run at once; more is answered 429. Unset: the bound of the queue.",
+        description="Tokens that may wait or run at once, over all interactive requests, and as "
+        "many over those larger than a batch; at most half of one client counts against others. "
+        "More is answered 503 or 429, a single request above it 413.",
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")

@@ -66,8 +66,6 @@ def test_options_may_be_numpy_arrays_and_are_checked_before_anything_is_sent() -
         ({"max_request_sentences": 4}, [4, 4, 2]),
         ({"max_batch_tokens": 6}, [4, 4, 2]),  # 12 tokens a request, 3 a sentence
         ({"max_queue_tokens": 15, "in_flight": 2}, [2, 2, 2, 2, 2]),
-        ({"max_client_tokens": 9}, [3, 3, 3, 1]),
-        ({"max_client_tokens": 0}, [10]),  # 0: no limit for one client
         ({"max_answer_bytes": 4 * 48}, [4, 4, 2]),  # 3 layers of 4 float32 numbers a token
         ({"max_answer_bytes": 4 * 48, "in_flight": 2}, [2, 2, 2, 2, 2]),
         ({"max_body_bytes": len(HEAD) + 3 * 6 + 1}, [3, 3, 3, 1]),  # ["a"] and a comma or bracket

@@ -1,63 +1,59 @@
-"""Load shedding: a full queue refuses requests from their headers, and keeps the connection."""
+"""Load shedding: where the wait is too long, requests are refused from their headers alone."""
 
 import asyncio
 import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any
+from contextlib import contextmanager
 
 import httpx
 import pytest
-from starlette.types import Scope
 
-from elmo_serve.errors import Overloaded
-from elmo_serve.http.middleware.request_checks import LoadShedder
-from tests.support.asgi import http_scope
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
-from tests.support.in_process import InProcess, in_process
+from tests.support.in_process import in_process
 from tests.support.raw_http import HEAD, JSON, connected
 from tests.support.servers import Running
 
-LIMIT = 10_000
-TOKENS = 4_500
-LARGE = json.dumps(
-    {"sentences": [[f"{n:04}"] * 7 for n in range(TOKENS // 9)], "layers": "top"}
-).encode()
+INTERACTIVE = [  # eight requests of 900 tokens, each of which fits into a batch
+    {"sentences": [[f"{n}-{i}-{j}" for j in range(13)] for i in range(60)], "layers": "top"}
+    for n in range(8)
+]
+HURRY = "X-Request-Timeout: 0.0001"
+"""Half of it is less than the wait for seven batches, however fast the worker is."""
+
+LARGE = json.dumps({"sentences": [[f"{n:04}"] * 7 for n in range(500)]}).encode()
 GOOD = b'{"sentences": [["a"]], "layers": "top", "pooling": "mean"}'
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with gated(
-        tmp_path_factory.mktemp("shedding"),
-        max_queue_tokens=LIMIT,
-        max_client_tokens=LIMIT,
-        request_timeout_seconds=600,
-    ) as server:
-        httpx.post(
-            server.url + "/embed", content=LARGE, headers=JSON, timeout=60
-        ).raise_for_status()
+    with gated(tmp_path_factory.mktemp("shedding"), request_timeout_seconds=600) as server:
         yield server
 
 
 @contextmanager
 def full(server: Running) -> Iterator[None]:
-    """Hold three quarters of the queue's tokens behind a closed gate."""
-    bulk = {"sentences": [[f"{i}-{j}" for j in range(13)] for i in range(500)], "layers": "top"}
+    """Hold interactive requests behind a closed gate."""
     close_gate(server)
-    held = threading.Thread(
-        target=lambda: httpx.post(server.url + "/embed", json=bulk, timeout=600).raise_for_status()
-    )
-    held.start()
+    held = [
+        threading.Thread(
+            target=lambda body=body: httpx.post(
+                server.url + "/embed", json=body, timeout=600
+            ).raise_for_status()
+        )
+        for body in INTERACTIVE
+    ]
+    for each in held:
+        each.start()
     try:
-        server.until(lambda: server.metric("elmo_queue_tokens") > 0.5 * LIMIT)
+        server.until(lambda: server.metric("elmo_queue_tokens") > 6 * 900)
         yield
     finally:
         open_gate(server)
-        held.join()
+        for each in held:
+            each.join()
 
 
 def head(length: int, *fields: str) -> bytes:
@@ -81,7 +77,7 @@ def answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
 
 def test_a_request_without_room_is_refused_before_its_body_comes(server: Running) -> None:
     with full(server), connected(server) as connection:
-        connection.sendall(head(len(LARGE), "X-Request-Id: unread-1"))
+        connection.sendall(head(len(LARGE), "X-Request-Id: unread-1", HURRY))
         status, fields, body = answer(connection)
 
     problem = json.loads(body)
@@ -95,7 +91,7 @@ def test_a_request_without_room_is_refused_before_its_body_comes(server: Running
 
 def test_requests_on_one_connection_are_answered_in_their_order(server: Running) -> None:
     """Also behind bodies that were not read, and once there is room again."""
-    large, bad = head(len(LARGE)) + LARGE, head(5) + b"[1, 2"
+    large, bad = head(len(LARGE), HURRY) + LARGE, head(5) + b"[1, 2"
     with full(server), connected(server) as connection:
         sending = threading.Thread(target=connection.sendall, args=(large + bad + large + bad,))
         sending.start()
@@ -108,97 +104,52 @@ def test_requests_on_one_connection_are_answered_in_their_order(server: Running)
     assert statuses == [503, 400, 503, 400, 200]
 
 
-@asynccontextmanager
-async def full_here(*seen: bytes) -> AsyncIterator[InProcess]:
-    """Fill the queue of a server in this process that has seen these bodies."""
-    bulk = {"sentences": [[f"{i}-{j}" for j in range(13)] for i in range(500)], "layers": "top"}
-    async with in_process(max_queue_tokens=LIMIT, request_timeout_seconds=600) as serving:
-        for content in seen:
-            (await serving.client.post("/embed", content=content, headers=JSON)).raise_for_status()
-        serving.worker.close()
-        held = asyncio.ensure_future(serving.client.post("/embed", json=bulk))
-        await until(lambda: serving.server.engine.admission.outstanding > 0.5 * LIMIT)
-        yield serving
-        serving.worker.open()
-        assert (await held).status_code == 200
-
-
-async def test_other_errors_are_named_also_while_the_queue_is_full() -> None:
-    """One that never has room is not told to come again."""
-    many = [[f"{i}-{j}" for j in range(18)] for i in range(510)]
-    endless = json.dumps({"sentences": many, "layers": "top"}).encode()
-    async with full_here(LARGE) as serving:
-        post = serving.client.post
-        statuses = [
-            (await post("/embed", content=LARGE, headers=JSON | headers)).status_code
-            for headers in ({}, {"X-Request-Timeout": "soon"}, {"Content-Type": "text/xml"})
-        ]
-        refused = await post("/embed", content=endless, headers=JSON)
-
-    assert statuses == [503, 422, 415]
-    assert refused.status_code == 413
-    assert "ELMO_MAX_QUEUE_TOKENS" in refused.json()["detail"]
-
-
-async def test_the_estimate_is_the_sparsest_recent_body_of_a_size() -> None:
-    few = json.dumps({"sentences": [["a" * len(LARGE)]], "layers": "top"}).encode()
-    assert len(few).bit_length() == len(LARGE).bit_length()
-    scope = http_scope(content_length=str(len(LARGE)))
-    async with full_here(LARGE) as serving:
-        with pytest.raises(Overloaded):
-            serving.server.load_shedder.check(scope)
-    async with full_here(LARGE, few) as serving:
-        serving.server.load_shedder.check(scope)  # it may be as sparse, and is read
-
-
 @pytest.mark.parametrize(
-    "scope",
+    ("path", "fields", "status"),
     [
-        http_scope("/tokenize", "POST", content_length=str(len(LARGE))),
-        http_scope("/embed", "GET", content_length=str(len(LARGE))),
-        http_scope(),
-        http_scope(content_length="0"),
-        http_scope(content_length="9" * 30),
+        ("/embed", {}, 503),
+        ("/v1/embeddings", {}, 503),
+        ("/neighbours", {}, 503),
+        ("/score", {}, 503),
+        ("/substitutes", {}, 503),
+        ("/tokenize", {}, 504),  # computes nothing: its time is over before its body came
+        ("/embed", {"X-Request-Timeout": "soon"}, 422),
+        ("/embed", {"Content-Type": "text/xml"}, 415),
     ],
 )
-async def test_any_other_request_passes(scope: Scope) -> None:
-    async with full_here(LARGE) as serving:
-        serving.server.load_shedder.check(scope)
-
-
-class TwoModels:
-    """An engine of the models a and b; `full` have no room, and those not `ready` are loading."""
-
-    models = "ab"
-    outstanding = 1
-
-    def __init__(self, full: str, ready: str) -> None:
-        self.full, self.ready, self.admission = full, ready, self
-
-    def unavailable_reason(self, model: str) -> str | None:
-        return None if model in self.ready else "it is loading"
-
-    def refusal(self, cost: int, timeout: float, model: str) -> Overloaded | None:
-        return Overloaded("The queue is full.", retry_after=1) if model in self.full else None
-
-
-@pytest.mark.parametrize(
-    ("full", "ready", "size", "is_refused"),
-    [
-        ("ab", "ab", 1_000, True),
-        ("a", "ab", 1_000, False),
-        ("b", "ab", 1_000, False),
-        ("a", "a", 1_000, True),
-        ("ab", "", 1_000, False),  # the route says that none is ready
-        ("ab", "ab", 1_001, False),  # the route says that the body is too large
-    ],
-)
-def test_a_request_is_refused_where_no_model_has_room(
-    full: str, ready: str, size: int, is_refused: bool
+async def test_what_computes_is_refused_unread_and_other_errors_come_first(
+    path: str, fields: dict[str, str], status: int
 ) -> None:
-    engine: Any = TwoModels(full, ready)
-    shedder = LoadShedder(engine, timeout_seconds=60, body_bytes=1_000)
-    shedder.learn(1_000, 500)
+    async def unread() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
 
-    with pytest.raises(Overloaded) if is_refused else nullcontext():
-        shedder.check(http_scope(content_length=str(size)))
+    hurry = {"Content-Type": "application/json", "X-Request-Timeout": "0.0001", **fields}
+    async with in_process(is_open=False) as serving:
+        post = serving.client.post
+        held = [asyncio.ensure_future(post("/embed", json=each)) for each in INTERACTIVE]
+        await until(lambda: serving.server.engine.queues["small"].tokens > 6 * 900)
+        answer = await post(path, content=unread(), headers=hurry)
+        serving.worker.open()
+
+        assert answer.status_code == status
+        assert [(await each).status_code for each in held] == [200] * len(held)
+
+
+async def test_a_queue_full_of_tokens_refuses_nobody_unread() -> None:
+    """Bulk fills it: an interactive request is admitted, and more bulk is refused once read."""
+    bulk = {"sentences": [[f"{i}-{j}" for j in range(13)] for i in range(200)], "layers": "top"}
+    async with in_process(
+        is_open=False, max_queue_tokens=3_000, request_timeout_seconds=600
+    ) as serving:
+        post = serving.client.post
+        held = asyncio.ensure_future(post("/embed", json=bulk))
+        await until(lambda: serving.server.engine.admission.outstanding > 0)
+        refused = await post("/embed", json=bulk)
+        small = asyncio.ensure_future(post("/embed", content=GOOD, headers=JSON))
+        await until(lambda: serving.server.engine.requests == 2)
+        serving.worker.open()
+
+        assert refused.status_code == 503
+        assert "3000 of 3000 tokens" in refused.json()["detail"]
+        assert [(await each).status_code for each in (held, small)] == [200, 200]

@@ -7,25 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
-from elmo_serve.scheduling.budgets import Budget, ByteBudget
-from tests.support.clock import FakeClock
+from elmo_serve.scheduling.budgets import Budget
 
 FULL = (Overloaded, ClientOverShare)
 
 
-def budget_of(limit: int = 1_000, clock: FakeClock | None = None) -> ByteBudget:
-    return ByteBudget(limit, "answers", "ELMO_MAX_ANSWER_BYTES", (clock or FakeClock()).now)
+def budget_of(limit: int = 1_000) -> Budget:
+    return Budget(limit, "bytes of answers", "ELMO_MAX_ANSWER_BYTES")
 
 
 def test_a_hold_gives_back_what_it_has_left_and_no_more() -> None:
-    budget = Budget()
+    budget = budget_of()
     hold, other = budget.hold("a", 7), budget.hold("b", 1)
     hold.give_back(2)
-    assert (budget.used, budget.used_by("a"), hold.left) == (6, 5, 5)
+    assert (budget.used, budget._by_client["a"], hold.left) == (6, 5, 5)
 
     hold.give_back(9)
     hold.release()
-    assert (budget.used, budget.used_by("a"), hold.left) == (1, 0, 0)
+    assert (budget.used, budget._by_client["a"], hold.left) == (1, 0, 0)
     other.release()
     assert not budget._by_client, "clients are stored only while they use something"
 
@@ -71,51 +70,51 @@ def test_what_fits_beside_all_others_is_no_matter_of_shares() -> None:
     budget.hold("a", 900)
 
 
-@pytest.mark.parametrize(
-    ("released", "seconds", "expected"),
-    [
-        (0, 0.01, 1),
-        (0, 20, 20),  # nothing was given back for as long
-        (0, 500, 60),
-        (100, 2, 8),  # 100 bytes in 2 s, and 400 are wanted
-        (400, 2, 2),
-    ],
-)
-def test_the_client_is_told_when_there_will_be_room(
-    released: int, seconds: float, expected: int
-) -> None:
-    clock = FakeClock()
-    budget = budget_of(clock=clock)
-    budget.hold("a", 1_000 - released)
-    leaves = budget.hold("a", released)
-    clock.advance(seconds)
-    leaves.release()
+def test_a_refusal_says_two_seconds_whatever_clients_read() -> None:
+    budget = budget_of()
+    budget.hold("a", 1_000)
 
     with pytest.raises(Overloaded) as error:
-        budget.hold("a", 400 + released)
+        budget.hold("a", 900)
 
-    assert error.value.retry_after == expected
+    assert error.value.retry_after == 2
 
 
-def test_a_pace_of_long_ago_does_not_count() -> None:
-    clock = FakeClock()
-    budget = budget_of(clock=clock)
-    budget.hold("a", 500)
-    for _ in range(1_000):
-        clock.advance(0.01)
-        budget.hold("a", 400).release()
-    clock.advance(100)
+def test_a_small_hold_always_fits() -> None:
+    """Two clients that read large answers slowly kept all others out."""
+    budget = Budget(1_024_000, "bytes of answers", "")
+    for client in ("a", "b"):
+        budget.hold(client, 512_000)
 
-    with pytest.raises(Overloaded) as error:
-        budget.hold("a", 600)
+    small = budget.hold("c", 1_000)
+    with pytest.raises(FULL):
+        small.add(1)
+    with pytest.raises(FULL):
+        budget.hold("a", 1_001)
+    budget.hold("a", 1_000)
 
-    assert error.value.retry_after == 60
+
+@pytest.mark.parametrize("connections", [10, 1_024, 4_096])
+def test_bodies_in_pieces_sum_to_one_limit_more(connections: int) -> None:
+    """The whole hold is small or not: pieces of 64 KiB by themselves are all small."""
+    limit, piece = 128 << 20, 1 << 16
+    budget = Budget(limit, "bytes of request bodies", "", connections=connections)
+    large = budget.hold("first", limit)
+    small = [budget.hold(f"client {number % 8}") for number in range(max(1_024, connections))]
+    for _ in range(8):
+        for hold in small:
+            with contextlib.suppress(*FULL):
+                hold.add(piece)
+
+    assert sum(hold.left for hold in small) <= 1.5 * limit
+    large.release()
+    assert budget.used <= 1.5 * limit
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 700), st.booleans()), max_size=60))
 def test_the_sum_is_bounded_and_empty_in_the_end(steps: list[tuple[int, int, bool]]) -> None:
     idle: list[bool] = []
-    budget = ByteBudget(1_000, "answers", "", FakeClock().now, on_idle=lambda: idle.append(True))
+    budget = Budget(1_000, "bytes of answers", "", on_idle=lambda: idle.append(True))
     alive = []
     for client, size, ends in steps:
         with contextlib.suppress(*FULL):

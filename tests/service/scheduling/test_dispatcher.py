@@ -10,9 +10,12 @@ import orjson
 import pytest
 
 from elmo_serve.errors import Overloaded, SentenceFailed, TooLarge, Unavailable
-from elmo_serve.processes.arena import Block
+from elmo_serve.output import Scores
+from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
+from elmo_serve.scheduling.request import RunningBatch
+from elmo_serve.scheduling.throughput import Backlog
 from elmo_serve.workers.messages import Batch, Drop
 from tests.support.engines import (
     ALL,
@@ -144,6 +147,68 @@ async def test_a_batch_of_many_short_sentences_is_a_measurement() -> None:
         await b.ask(same_length("a", MAX_SENTENCES, 1))
         with pytest.raises(TooLarge):
             await b.ask(same_length("b", 200), timeout=1.0)  # 1.6 s
+
+
+@in_virtual_time
+async def test_the_pace_is_that_of_vectors() -> None:
+    """Requests for vectors were refused for a minute by the pace of substitutes."""
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        scored = b.ask(same_length("w", 8), Scores())
+        await until(lambda: bool(b.batches))
+        small = b.ask([["small"]])  # scores are bulk at any size
+        await until(lambda: len(b.batches) == 2)
+        b.workers[0].finish()
+        check(await small, [["small"]])
+        await asyncio.sleep(4.0)
+        b.workers[0].open()
+        await scored
+
+        assert not b.engine._dispatchers[MODEL].throughput.is_measured
+
+
+@in_virtual_time
+async def test_of_a_batch_that_runs_the_rest_counts() -> None:
+    async with bench(partial(GatedWorker, 0.1)) as b:
+        dispatcher = b.engine._dispatchers[MODEL]
+        await b.ask(same_length("w", 8))  # a batch of 64 tokens, which takes 6.4 s
+        bulk = b.ask(same_length("a", 16))
+        await turns()
+        seen = [dispatcher.backlog]
+        await asyncio.sleep(2.0)
+        small = b.ask([["small"]])  # takes 0.3 s, and the rest of bulk waits
+        await asyncio.sleep(0.2)
+        seen.append(dispatcher.backlog)
+        await small
+        await asyncio.sleep(0.4)
+        seen.append(dispatcher.backlog)
+        await bulk
+
+        assert [each.bulk for each in seen] == pytest.approx([12.8, 10.8, 10.4])
+        assert [each.interactive for each in seen] == pytest.approx([0.0, 0.1, 0.0])
+        assert dispatcher.backlog == Backlog(0.0, 0.0, 0.0)
+
+
+@in_virtual_time
+async def test_an_interactive_request_that_fails_while_bulk_waits_leaves_no_empty_batch() -> None:
+    """The exception of an empty urgent batch killed the worker, and its new batch was lost."""
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        small = b.ask([[RAISES] * 38, *same_length("s", 5, 2)])
+        await until(lambda: bool(b.batches))
+        bulk = b.ask(same_length("b", 30))
+        await turns()
+        b.workers[0].finish()
+        with pytest.raises(SentenceFailed):
+            await small
+        await turns()
+        b.workers[0].open()
+
+        check(await bulk, same_length("b", 30))
+        assert len(b.workers) == 1
+
+
+def test_a_batch_of_no_job_is_a_fault() -> None:
+    with pytest.raises(AssertionError):
+        RunningBatch.of([], 1, 4, Arena())
 
 
 @in_virtual_time

@@ -79,9 +79,9 @@ async def test_every_answered_sentence_makes_room() -> None:
         task = b.ask(large)
         await turns()
         with pytest.raises(Overloaded):
-            await b.ask(small)
+            await b.ask(small, is_bulk=True)
         b.workers[0].finish()
-        second = b.ask(small)
+        second = b.ask(small, is_bulk=True)
         await turns()
         b.workers[0].open()
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.fair_queue import (
     AGEING_BOUND,
     BULK_DIVISOR,
@@ -18,7 +17,7 @@ from elmo_serve.scheduling.fair_queue import (
     FairQueue,
 )
 from elmo_serve.scheduling.request import Request, SentenceJob, halves, padded_tokens
-from tests.support.requests import request_of, vectors_of
+from tests.support.requests import budget_of, request_of, vectors_of
 
 BUDGET = 256
 VECTORS = vectors_of(1.0)
@@ -71,7 +70,7 @@ class Life:
 
     def __init__(self) -> None:
         self.queue = FairQueue()
-        self.budget = Budget()
+        self.budget = budget_of()
         self.requests: list[Request] = []
         self.waiting: list[SentenceJob] = []  # for their first batch
         self.retried: list[SentenceJob] = []
@@ -327,13 +326,14 @@ def test_a_stream_of_new_requests_starves_nothing(count: int, most: int, is_bulk
 # Batches that run again
 
 
-def test_tokens_before_a_virtual_time_include_retries() -> None:
+def test_retries_run_before_bulk_and_count_beside_it() -> None:
     queue = FairQueue()
-    queue_request(queue, [3] * 20, 100.0)
+    queue_request(queue, [3] * 20, 100.0, is_bulk=True)
+    queue_request(queue, [3], 150.0)
     queue.retry(queue.next_batch(20))
 
-    assert queue.tokens_before(0.0) == 20
-    assert queue.tokens_before(1e9) == 100
+    assert (queue.tokens, queue.bulk_tokens) == (105, 80)
+    assert queue.due_tokens == pytest.approx(30, abs=5)  # those with a virtual start before 150
 
 
 # Requests that end
@@ -366,5 +366,4 @@ def test_removed_sentences_are_freed_before_their_turn() -> None:
 
     assert living_jobs() - before < 3 * len(first)
     assert queue.sentences == len(first)
-    assert queue.tokens_before(0.0) == 0
     assert sum(map(len, drain(queue))) == len(first)

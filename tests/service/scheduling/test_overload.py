@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded
 from elmo_serve.scheduling.dispatcher import SHORTEST_WAIT_SECONDS
-from tests.support.engines import Bench, bench
+from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.scheduling.request import Sentences
+from tests.support.engines import MODEL, TOP, Bench, bench, same_length
 from tests.support.gated_worker import GatedWorker
 from tests.support.virtual_time import in_virtual_time
 
@@ -124,3 +126,63 @@ async def test_short_requests_wait_for_no_batch_of_bulk() -> None:
         assert len(load.latencies) == 50
         assert max(load.latencies) <= 2 * longest + SHORTEST_WAIT_SECONDS
         await bulk
+
+
+SLOW = 1e-2  # seconds a token, so that 375 sentences of `drawn` are a minute
+
+
+def drawn(source: random.Random, count: int) -> list[list[str]]:
+    """Return distinct sentences of one length: batches are full, so the pace is the true one."""
+    return same_length(f"{source.random()}-", count, tokens=14)
+
+
+def refusal(b: Bench, sentences: list[list[str]], seconds: float) -> Overloaded | None:
+    """Return the reason why a request with this timeout has no room now, or None."""
+    texts = [sentence[0].encode() for sentence in sentences]
+    asked = Sentences(texts, list(map(len, sentences)), [TOP] * len(texts))
+    try:
+        b.engine.admission.admit(asked, seconds, "later", MODEL).tokens.release()
+    except Overloaded as error:
+        return error
+    return None
+
+
+async def fill(b: Bench, source: random.Random, kinds: str) -> list[asyncio.Task[Embedded]]:
+    """Queue requests of some kinds, interactive and bulk, at some times; return them."""
+    asked = []
+    for _ in range(source.randint(1, 20)):
+        if source.choice(kinds) == "i":
+            every = [drawn(source, 1) for _ in range(source.choice((5, 20, 60)))]
+        else:
+            every = [drawn(source, source.choice((15, 60)))]
+        asked += [b.ask(each, timeout=3_600.0) for each in every]
+        await asyncio.sleep(source.choice((0.0, 0.01, 1.0)))
+    return asked
+
+
+@in_virtual_time
+async def test_retry_after_is_when_the_request_is_admitted() -> None:
+    """In 200 states of the queue, below a minute, when nobody else comes.
+
+    It is a whole second, and may be one too many. An interactive request that waits beside bulk
+    may be admitted earlier: bulk has half of the workers at most.
+    """
+    source, states = random.Random(5), 0
+    while states < 200:
+        async with bench(lambda: GatedWorker(SLOW), budget=32, queue_tokens=10**9) as b:
+            await b.ask([["a"] * 30], timeout=3_600.0)  # the pace is measured now
+            kinds = source.choice(("i", "b", "ib"))
+            asked = await fill(b, source, kinds)
+            wanted = drawn(source, source.choice((1, 2, 30)))
+            seconds = source.choice((12.0, 20.0, 60.0))
+            refused = refusal(b, wanted, seconds)
+            if refused is not None:
+                states, start, said = states + 1, now(), refused.retry_after
+                while refusal(b, wanted, seconds) and now() < start + 62:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+                least = 0 if kinds == "ib" and len(wanted) < 30 else min(said, 60) - 2
+                assert least <= now() - start, (states, said, now() - start)
+                assert said == 60 or now() - start <= said + 1, (states, said, now() - start)
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)

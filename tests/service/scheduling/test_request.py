@@ -5,7 +5,6 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, view
-from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.request import (
     Request,
     RunningBatch,
@@ -13,7 +12,7 @@ from elmo_serve.scheduling.request import (
     Sentences,
     cost_of,
 )
-from tests.support.requests import OUTPUT, request_of, vectors_of
+from tests.support.requests import OUTPUT, budget_of, request_of, vectors_of
 
 VECTORS = vectors_of(1.0)
 
@@ -48,7 +47,7 @@ def test_a_request_waits_for_its_first_sentence() -> None:
 
 
 def test_the_last_result_ends_a_request() -> None:
-    budget, ends = Budget(), list[str]()
+    budget, ends = budget_of(), list[str]()
     request = request_of([3, 1], budget=budget, on_end=lambda: ends.append("end"))
     first, second = request.jobs()
     request.answer(second, VECTORS, 1.0)
@@ -60,7 +59,7 @@ def test_the_last_result_ends_a_request() -> None:
 
 
 def test_a_request_has_the_first_of_its_errors() -> None:
-    budget, ends = Budget(), list[str]()
+    budget, ends = budget_of(), list[str]()
     request = request_of([3, 1], budget=budget, on_end=lambda: ends.append("end"))
     first, second = Unavailable("one", retry_after=1), Unavailable("two", retry_after=1)
     request.fail(first)
@@ -71,7 +70,7 @@ def test_a_request_has_the_first_of_its_errors() -> None:
 
 @pytest.mark.parametrize("ending", ["answered", "failed", "ended"])
 def test_an_ended_request_takes_no_result_and_gives_nothing_back(ending: str) -> None:
-    budget, ends = Budget(), list[str]()
+    budget, ends = budget_of(), list[str]()
     request = request_of([3], budget=budget, on_end=lambda: ends.append("end"))
     other = request_of([30], budget=budget)
     (job,) = request.jobs()
@@ -101,7 +100,7 @@ DIMENSION = 5
 def jobs_of(lengths: list[int], outputs: list[Output]) -> list[SentenceJob]:
     """Return the jobs of one request."""
     sentences = Sentences([b"%d" % length for length in lengths], lengths, outputs)
-    request = Request(sentences, Budget().hold("", sentences.cost), 0.0, 1.0, lambda: None)
+    request = Request(sentences, budget_of().hold("", sentences.cost), 0.0, 1.0, lambda: None)
     return list(request.jobs())
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from elmo_serve.errors import DeadlineExceeded, TooLarge, Unavailable
 from elmo_serve.http import headers
-from elmo_serve.scheduling.budgets import ByteBudget
+from elmo_serve.scheduling.budgets import Budget
 
 if TYPE_CHECKING:
     from prometheus_client import Counter
@@ -37,7 +37,7 @@ class Body:
     stay apart, on the heap: a body that never ends holds no file descriptor.
     """
 
-    def __init__(self, scope: "Scope", budget: ByteBudget, max_bytes: int) -> None:
+    def __init__(self, scope: "Scope", budget: Budget, max_bytes: int) -> None:
         self.size = 0
         self._max_bytes = max_bytes
         self._pieces: list[bytes] = []

@@ -18,12 +18,12 @@ from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
+from elmo_serve.http.schemas.embed import TokenizeRequest
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
 from elmo_serve.output import Output, Wanted, interned
 from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.scheduling.request import cost_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,12 +79,17 @@ class EmbeddingCall:
     async def body(self, model: type[RequestT]) -> Parsed[RequestT]:
         """Receive the body and parse it as `model`, a large one in another process.
 
+        Where sentences are computed of the body and the smallest request would not be answered in
+        time, it is refused unread.
+
         Raises:
             ServiceError: see `Body.receive` and `parse`.
             DisconnectError: the client left.
         """
         body, limits = self._body, self.server.models.request_limits
         headers.refuse_fields_in_query(self.scope, model.model_fields)
+        if model is not TokenizeRequest:
+            self.server.engine.check_unread(self._deadline.seconds_left)
         await body.receive(self._receive)
         self._deadline.overdue = _NOT_PARSED
         self._deadline.end_on_disconnect(self._receive)
@@ -149,14 +154,6 @@ class EmbeddingCall:
     def reserve(self, size: int) -> None:
         """Count bytes of the response until it is sent; raises as `Hold.add`."""
         self._answer.add(size)
-
-    def learn(self, texts: TokenizedTexts) -> None:
-        """Let the load shedder learn how many tokens, boundaries included, the body lets compute.
-
-        A sentence counts once however it is repeated, so the estimate stays a lower bound.
-        """
-        cost = cost_of(dict(zip(texts.sentences, texts.lengths, strict=True)).values())
-        self.server.load_shedder.learn(self._body.size, cost)
 
     async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:
         """Return the JSON of the vectors; see `json_text.write`."""

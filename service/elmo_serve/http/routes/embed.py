@@ -59,7 +59,6 @@ async def embed(request: Request) -> Response:
         asked = body.request
         model = call.server.models.get(asked.model)
         texts = await call.tokenize(model, body, asked.tokenizer)
-        call.learn(texts)
         output = _output(asked, model)
         more_bytes = 0
         if body.member == "text":

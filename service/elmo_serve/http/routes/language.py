@@ -107,7 +107,6 @@ async def _prepared(call: EmbeddingCall, body: Parsed[Any]) -> tuple[ServedModel
     model = call.server.models.get(body.request.model)
     _softmax(model)
     texts = await call.tokenize(model, body, body.request.tokenizer)
-    call.learn(texts)
     return model, texts
 
 

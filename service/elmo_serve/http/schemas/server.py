@@ -13,7 +13,6 @@ class LimitsResponse(BaseModel):
 
     max_batch_tokens: int
     max_queue_tokens: int
-    max_client_tokens: int | None
     max_request_sentences: int
     max_sentence_tokens: int
     max_body_bytes: Int64

@@ -1,7 +1,6 @@
 """The body of a request is received within its limits."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,19 +10,19 @@ from starlette.types import Message, Receive, Scope
 
 from elmo_serve.errors import Overloaded, TooLarge
 from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, DisconnectError
-from elmo_serve.scheduling.budgets import ByteBudget
+from elmo_serve.scheduling.budgets import Budget
 from tests.support.asgi import http_scope, pieces
 
 LARGE = SMALL_BODY_BYTES + 1
 MOST = 1 << 20
 
 
-def budget_of(limit: int = MOST) -> ByteBudget:
-    return ByteBudget(limit, "request bodies", "ELMO_MAX_BODY_BYTES", time.monotonic)
+def budget_of(limit: int = MOST) -> Budget:
+    return Budget(limit, "bytes of request bodies", "ELMO_MAX_BODY_BYTES")
 
 
 @contextmanager
-def body_of(scope: Scope, budget: ByteBudget, max_bytes: int = MOST) -> Iterator[Body]:
+def body_of(scope: Scope, budget: Budget, max_bytes: int = MOST) -> Iterator[Body]:
     body = Body(scope, budget, max_bytes)
     try:
         yield body
@@ -31,7 +30,7 @@ def body_of(scope: Scope, budget: ByteBudget, max_bytes: int = MOST) -> Iterator
         body.release()
 
 
-async def read(scope: Scope, receive: Receive, budget: ByteBudget, max_bytes: int = MOST) -> bytes:
+async def read(scope: Scope, receive: Receive, budget: Budget, max_bytes: int = MOST) -> bytes:
     with body_of(scope, budget, max_bytes) as body:
         await body.receive(receive)
         return body.take()

@@ -50,28 +50,46 @@ async def test_a_client_is_its_key() -> None:
         held.release()
 
 
-async def test_a_client_over_its_share_of_tokens_is_429_and_another_is_answered() -> None:
-    """The first call is the whole share, so nothing fits beside it."""
+async def test_a_client_alone_may_use_all_tokens_and_half_while_others_ask() -> None:
     bulk = {"sentences": [[f"{index}"] for index in range(1_000)], "pooling": "mean"}
     mine, yours = ({"Authorization": f"Bearer {key}"} for key in ("mine", "yours"))
     async with in_process(
         is_open=False,
         api_keys="mine,yours",
-        max_client_tokens=3_000,
+        max_queue_tokens=6_000,
         request_timeout_seconds=86_400,
     ) as serving:
         post, admission = serving.client.post, serving.server.engine.admission
-        held = asyncio.ensure_future(post("/embed", json=bulk, headers=mine))
-        await until(lambda: admission.outstanding > 0)
-        refused = await post("/embed", json=ASKS, headers=mine)
-        other = asyncio.ensure_future(post("/embed", json=ASKS, headers=yours))
-        await until(lambda: admission.outstanding > 3_000)
+        held = []
+        for key, tokens in ((mine, 3_000), (mine, 6_000), (yours, 9_000)):
+            held.append(asyncio.ensure_future(post("/embed", json=bulk, headers=key)))
+            await until(lambda tokens=tokens: admission.outstanding == tokens)  # type: ignore[misc]
+        refused = await post("/embed", json=bulk, headers=mine)
+        held.append(asyncio.ensure_future(post("/embed", json=ASKS, headers=mine)))
+        await until(lambda: admission.outstanding == 9_003)  # it is interactive
         serving.worker.open()
 
         assert refused.status_code == 429
-        assert "3000 of its 3000 tokens" in refused.json()["detail"]
+        assert "6000 of 6000 tokens" in refused.json()["detail"]
         assert int(refused.headers["retry-after"]) >= 1
-        assert [(await each).status_code for each in (held, other)] == [200, 200]
+        assert [(await each).status_code for each in held] == [200] * 4
+
+
+async def test_readers_that_hold_all_bytes_refuse_no_small_request() -> None:
+    """Two clients read large answers slowly; a third one's requests for one token were all 503."""
+    async with in_process(max_answer_bytes=1 << 20) as serving:
+        answers = serving.server.engine.answers
+        held = [answers.hold(f"192.0.2.{number}", 1 << 19) for number in (1, 2)]
+        large = {"sentences": [["a"] * 100], "layers": "all"}
+
+        async with client_at(serving, "::3") as third:
+            small = [(await third.post("/embed", json=ASKS)).status_code for _ in range(11)]
+            refused = await third.post("/embed", json=large)
+
+        assert small == [200] * 11
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+        for each in held:
+            each.release()
 
 
 async def test_a_large_body_counts_until_its_vectors_are_computed() -> None:

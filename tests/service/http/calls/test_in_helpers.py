@@ -26,7 +26,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors, view
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.processes.slot import REAP_SECONDS
-from elmo_serve.scheduling.budgets import ByteBudget
+from elmo_serve.scheduling.budgets import Budget
 from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
 from tests.support.processes import children
@@ -97,7 +97,7 @@ async def _received(content: bytes) -> Body:
     async def whole() -> Message:
         return {"type": "http.request", "body": content}
 
-    body = Body(http_scope(), ByteBudget(1 << 30, "request bodies", "", time.monotonic), 1 << 30)
+    body = Body(http_scope(), Budget(1 << 30, "bytes of request bodies", ""), 1 << 30)
     await body.receive(whole)
     return body
 

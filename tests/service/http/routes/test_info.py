@@ -35,7 +35,6 @@ def test_info_says_every_limit_in_force(narrow_client: httpx.Client) -> None:
     assert limits == {
         "max_batch_tokens": 6,
         "max_queue_tokens": 16,
-        "max_client_tokens": None,
         "max_request_sentences": 3,
         "max_sentence_tokens": 4,
         "max_body_bytes": 1_000,
