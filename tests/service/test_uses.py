@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from elmo_model.inference.centre import Centre
+from elmo_model.network.description import Centre
 from elmo_serve import uses
 from elmo_serve.errors import Unavailable
 from elmo_serve.settings import Settings, SettingsError

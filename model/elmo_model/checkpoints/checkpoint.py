@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from elmo_model.errors import ElmoError
 from elmo_model.network.config import ElmoConfig
+from elmo_model.network.description import Description
 from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.task import Task
 from elmo_model.text.alphabets import Alphabet, WordAlphabet
@@ -37,11 +38,12 @@ class Checkpoint:
     tensors: Mapping[str, Tensor]
     tasks: tuple[Task, ...] = ()
     notes: tuple[str, ...] = ()
+    description: Description = field(default=Description())
 
     def origin(self) -> Origin:
         """Return name, format and revision. The revision does not depend on the format."""
         digits = revision(self.config, self.tensors, self.alphabet)
-        return Origin(self.name, self.format, digits)
+        return Origin(self.name, self.format, digits, self.description)
 
     def build(self) -> ElmoNetwork:
         """Return the network with these tensors, which are neither initialised first nor copied."""
@@ -80,7 +82,15 @@ def checkpoint_of(elmo: ElmoNetwork) -> Checkpoint:
                 f"expected a network as it was loaded or trained"
             )
     origin = elmo.origin
-    return Checkpoint(origin.name, origin.format, elmo.config, elmo.alphabet, tensors, elmo.tasks)
+    return Checkpoint(
+        origin.name,
+        origin.format,
+        elmo.config,
+        elmo.alphabet,
+        tensors,
+        elmo.tasks,
+        description=origin.description,
+    )
 
 
 def round_weights(elmo: ElmoNetwork, dtype: torch.dtype) -> None:

@@ -28,6 +28,7 @@ from elmo_model.checkpoints.checkpoint import (
     checkpoint_of,
     tensors_of,
 )
+from elmo_model.checkpoints.description import of_header, to_header
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.options import json_object
 from elmo_model.checkpoints.source import head
@@ -73,7 +74,9 @@ def read(path: Path) -> Checkpoint:
         config, alphabet = _config_and_alphabet(path, header)
         tensors = _tensors(path, file, config, alphabet)
         tasks = _tasks(path, header, config.layers)
-    return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
+        description = of_header(path, header, config)
+    name = header.get("name", path.stem)
+    return Checkpoint(name, NAME, config, alphabet, tensors, tasks, description=description)
 
 
 @contextmanager
@@ -98,6 +101,7 @@ def save(elmo: ElmoNetwork, path: str | Path, dtype: torch.dtype = torch.float32
         "name": checkpoint.name,
         "config": json.dumps(checkpoint.config.to_dict()),
         "alphabet": json.dumps(checkpoint.alphabet.to_dict()),
+        **to_header(checkpoint.description),
     }
     if checkpoint.tasks:
         header["tasks"] = json.dumps([asdict(task) for task in checkpoint.tasks])

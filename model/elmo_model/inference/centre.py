@@ -5,14 +5,13 @@ All vectors of a layer share a large common part, so that the cosine of any two 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_model.network.description import Centre
 from elmo_model.text.batches import by_length
 
 if TYPE_CHECKING:  # the server imports this module without torch
@@ -29,15 +28,6 @@ class Network(Protocol):
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list["Tensor"]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Centre:
-    """The mean of each layer, (L + 1, 2P) in float32, over `tokens` tokens of the text `text`."""
-
-    text: str
-    tokens: int
-    layers: NDArray[np.float32]
 
 
 @cache

@@ -16,7 +16,8 @@ BUILT_IN = {
 CATALOGUE = {model.name: model for model in load()}
 """The published models by name, without those of the NLPL repository."""
 
-_BUILT_IN_TOKENIZERS = {"english": "ptb"}
+_BUILT_IN_TOKENIZERS = {"english": ("ptb", "b3b9f7a3730f")}
+"""The tokenizer and the revision of each built-in model; the language of all is English."""
 
 _SPELLINGS = {name.casefold(): name for name in (*BUILT_IN, *CATALOGUE)}
 
@@ -39,19 +40,23 @@ def published_models() -> tuple[Published, ...]:
     return (*CATALOGUE.values(), *nlpl_models())
 
 
-def tokenization(name: str, path: str = "") -> tuple[str, str]:
-    """Return the tokenizer and the language of a model: `("moses", "en")` if it is unknown.
+def tokenization(name_or_path: str, known_as: str = "", revision: str = "") -> tuple[str, str]:
+    """Return the tokenizer and the language of a model whose checkpoint does not state them.
 
-    A model is known by the name in its checkpoint, or by its folder in the cache, which is the last
-    part of its path or, for a model in one archive, the part before it.
+    `known_as` and `revision` are those of the checkpoint. A built-in model is known by its name as
+    the user gives it, or by its revision: anybody may call a model of their own `english`. A
+    published one is known by its name in the checkpoint, or by its folder in the cache, which is
+    the last part of the path or, for a published file, the part before it. Any other model has
+    `("moses", "en")`.
     """
-    parts = Path(path).parts
-    folders = parts[-2:-1] if parts and "." in parts[-1] else parts[-1:]
-    for each in (name, *folders):
+    for name, (tokenizer, own) in _BUILT_IN_TOKENIZERS.items():
+        if canonical(name_or_path) == name or revision == own:
+            return tokenizer, "en"
+    *_, folder, last = ("", "", *Path(name_or_path).parts)
+    is_file = last.endswith((".hdf5", ".json", ".zip", ".gz", ".tgz"))
+    for each in (known_as, name_or_path, folder if is_file else last):
         if (model := published_model(each)) is not None:
             return model.tokenizer, model.language
-        if (tokenizer := _BUILT_IN_TOKENIZERS.get(canonical(each))) is not None:
-            return tokenizer, "en"
     return "moses", "en"
 
 

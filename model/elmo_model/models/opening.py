@@ -1,14 +1,18 @@
 """Models by name or path: the models that come with the program, and checkpoints."""
 
+import logging
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.checkpoints import softmax
+from elmo_model.checkpoints import native, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.models.catalogue import canonical, path_fault
-from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.models.catalogue import canonical, path_fault, tokenization
+from elmo_model.network.elmo import ElmoNetwork, Origin
+
+_log = logging.getLogger(__name__)
 
 BUILT_IN = {"english": Path(__file__).with_name("english.safetensors")}
 """The files of the built-in models by name; `english.md` is the model card of `english`."""
@@ -18,14 +22,39 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
     """Load a built-in model by its name, in any case, or the checkpoint at a path.
 
     A built-in name wins over a file or folder of that name. Published models have to be downloaded
-    first. Raises CheckpointError where there is neither, or the checkpoint is damaged.
+    first. A checkpoint that does not state tokenizer and language is described by its name. Raises
+    CheckpointError where there is neither, or the checkpoint is damaged.
     """
     name = str(name_or_path)
     if (built_in := BUILT_IN.get(canonical(name))) is not None:
-        return checkpoints.load(built_in, device=device)
-    if (fault := path_fault(name)) is not None:
+        elmo = checkpoints.load(built_in, device=device)
+    elif (fault := path_fault(name)) is not None:
         raise CheckpointError(fault)
-    return checkpoints.load(name, device=device)
+    else:
+        elmo = checkpoints.load(name, device=device)
+    tokenizer, language = tokenization_of(elmo.origin, name)
+    stated = elmo.origin.description
+    is_own_file = elmo.origin.format == native.NAME and built_in is None
+    if is_own_file and stated.tokenizer is None and tokenizer != "moses":
+        _log.warning(
+            "%s: does not state its tokenizer; its name, %s, stands for %s",
+            *(name, elmo.origin.name, tokenizer),
+        )
+    described = replace(stated, tokenizer=tokenizer, language=language)
+    elmo.origin = replace(elmo.origin, description=described)
+    return elmo
+
+
+def tokenization_of(origin: Origin, name_or_path: str = "") -> tuple[str, str]:
+    """Return the tokenizer and the language of a network: as its checkpoint states them.
+
+    Where it does not, its name, or the name or path that it was opened by, decides.
+    """
+    tokenizer, language = tokenization(name_or_path, origin.name, origin.revision)
+    stated = origin.description
+    if stated.tokenizer is not None:
+        tokenizer = stated.tokenizer
+    return tokenizer, language if stated.language is None else stated.language
 
 
 def find_softmax(

@@ -1,13 +1,14 @@
 """ELMo: tokenised sentences in, the vectors of every layer out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.config import ElmoConfig
+from elmo_model.network.description import Description
 from elmo_model.network.state import Representations, State
 from elmo_model.network.task import Task
 from elmo_model.network.token_encoder import TokenEmbedder
@@ -16,11 +17,15 @@ from elmo_model.text.alphabets import Alphabet
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the weights of a network come from: `revision` is a short SHA-256 of them."""
+    """Where the weights of a network come from: `revision` is a short SHA-256 of them.
+
+    `description` has the facts that the checkpoint states and the revision does not cover.
+    """
 
     name: str
     format: str
     revision: str
+    description: Description = field(default=Description(), compare=False)
 
 
 class ElmoNetwork(nn.Module):

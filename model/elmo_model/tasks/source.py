@@ -7,8 +7,7 @@ import torch
 from elmo_model.inference.centre import sentences
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.threads import fastest_threads, using_threads
-from elmo_model.models.catalogue import tokenization
-from elmo_model.models.opening import open_model
+from elmo_model.models.opening import open_model, tokenization_of
 from elmo_model.network.elmo import Origin
 from elmo_model.tasks.features import Encode, encode_by
 
@@ -43,6 +42,6 @@ def encoder_source(
         threads = threads or fastest_threads(lambda: elmo(sentences()[:_TRIED]))
     with using_threads(threads):
         encoder = Encoder.of(elmo, precision)
-    split_by, language = tokenization(encoder.origin.name, model)
+    split_by, language = tokenization_of(encoder.origin)
     encode = encode_by(encoder, layer_norm=layer_norm)
     return LayerSource(encoder.origin, split_by, language, encode, threads)

@@ -89,6 +89,12 @@ def convert(
     click.echo(f"Wrote {destination}: {elmo.origin.name}, {form}, {size / 1e6:.1f} MB")
     if stored is not None and not native:
         tell("a pair keeps no softmax: it is left out")
+    stated = elmo.origin.description
+    if not native and (stated.tokenizer, stated.language) != ("moses", "en"):
+        tell(
+            f"a pair does not state its tokenizer, which is {stated.tokenizer} "
+            f"(language {stated.language})"
+        )
     if elmo.tasks and not native:
         names = ", ".join(task.name for task in elmo.tasks)
         tell(

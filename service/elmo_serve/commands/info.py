@@ -29,14 +29,18 @@ def info(model: str, as_json: bool) -> None:
 
     elmo = open_model(resolve_model(model))
     config, origin = elmo.config, elmo.origin
-    facts = {
+    facts: dict[str, object] = {
         "name": origin.name,
         "format": origin.format,
         "revision": origin.revision,
+        "tokenizer": origin.description.tokenizer,
+        "language": origin.description.language,
         "layers": config.layers,
         "dimension": config.dimension,
         "parameters": config.parameter_count,
     }
+    if (trained := origin.description.trained) is not None:
+        facts |= {"trained.tokens": trained.tokens, "trained.perplexity": trained.perplexity}
     configuration = config.to_dict()
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_model.inference.steps import whole
-from elmo_model.models.catalogue import tokenization
 from elmo_model.text.batches import by_length
 from elmo_model.text.tokenizers import RAW_FROM, raw_note
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
@@ -78,10 +77,9 @@ def score(
     from elmo_serve.workers.language import LanguageModel
 
     resolved = resolve_model(model)
-    usual = tokenization(model, resolved)
     place = place_of(device)
     network = LanguageModel.open(resolved, softmax, softmax_words, place)
-    _write(_computed(_sentences(text, tokenizer, *usual), network))
+    _write(_computed(_sentences(text, tokenizer, *network.tokenization), network))
 
 
 def _sentences(

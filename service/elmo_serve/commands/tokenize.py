@@ -37,7 +37,8 @@ def tokenize(
     """Split each line of INPUT into tokens.
 
     The tokens have spaces between them. They are those that `POST /tokenize` and `elmo embed
-    --tokenizer` make. No model is loaded. `-`, the default, is standard input.
+    --tokenizer` make. Of models a .safetensors file alone is read. `-`, the default, is standard
+    input.
 
     \b
     Examples:
@@ -47,7 +48,7 @@ def tokenize(
     is_name = canonical(model) in BUILT_IN or published_model(model) is not None
     if not is_name and "/" not in model and (fault := path_fault(model)) is not None:
         fail(fault, code=1)
-    usual, language = tokenization(model, model)
+    usual, language = tokenization(model) if is_name else _of_path(model)
     split = tokenizer_of(tokenizer or usual, language)
     for text, found in split_lines(input, split):
         if as_json:
@@ -55,6 +56,17 @@ def tokenize(
             click.echo(orjson.dumps(members))
         else:
             click.echo(" ".join(found.tokens))
+
+
+def _of_path(path: str) -> tuple[str, str]:
+    """Return the tokenizer and the language of a model; a file in the native format states them."""
+    if Path(path).exists():
+        from elmo_model.checkpoints import native
+        from elmo_model.models.opening import open_model, tokenization_of
+
+        if native.recognises(Path(path)):
+            return tokenization_of(open_model(path).origin)
+    return tokenization(path)
 
 
 def split_lines(name: str, split: Tokenize) -> Iterator[tuple[str, Tokenized]]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Iterable, Iterator
 from typing import Final, Literal
 
 from elmo_model.errors import shown
-from elmo_model.inference.centre import Centre
+from elmo_model.network.description import Centre
 from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest

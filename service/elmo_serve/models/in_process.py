@@ -89,10 +89,8 @@ def open_network(
         DeviceError: the machine has no such device, or cannot compute in this precision.
     """
     place = place_of(device)
-    path = ""
     if isinstance(model, str):
-        path = locate(model, lambda: cache or cache_of_environment(), progress)
-        model = open_model(path)
+        model = open_model(locate(model, lambda: cache or cache_of_environment(), progress))
     try:
         encoder = Encoder.of(model.to(torch.device(place)), precision, owns_process=owns_process)
     except ElmoError:
@@ -100,7 +98,7 @@ def open_network(
     except (RuntimeError, ValueError) as error:
         raise DeviceError(f"{device}, {precision}: {error}") from error
     batch_tokens = _BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
-    return InProcess(encoder, model_info(encoder, path=path), place, batch_tokens)
+    return InProcess(encoder, model_info(encoder), place, batch_tokens)
 
 
 def place_of(device: str, hardware: Hardware | None = None) -> str:

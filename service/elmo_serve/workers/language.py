@@ -13,7 +13,7 @@ from torch import Tensor
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
-from elmo_model.models.opening import needed_softmax, open_model
+from elmo_model.models.opening import needed_softmax, open_model, tokenization_of
 from elmo_serve.output import Scores, Substitutes, Wanted
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, Steps
 from elmo_serve.workers.messages import SoftmaxInfo
@@ -65,6 +65,11 @@ class LanguageModel:
         elmo = open_model(model)
         stored = needed_softmax(model, elmo, file, words)
         return cls(Encoder.of(elmo.to(torch.device(device))), stored)
+
+    @property
+    def tokenization(self) -> tuple[str, str]:
+        """The tokenizer and the language of the model."""
+        return tokenization_of(self._encoder.origin)
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P)."""

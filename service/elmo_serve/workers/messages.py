@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from elmo_model.inference.centre import Centre
+from elmo_model.network.description import Centre
 from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Block
 

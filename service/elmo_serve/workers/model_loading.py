@@ -103,7 +103,6 @@ def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
         device,
         warmed_up,
         centre,
-        settings.model,
         None if softmax is None else LanguageModel(encoder, softmax),
     )
 

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.inference.centre import Centre
 from elmo_model.inference.encoder import Encoder
-from elmo_model.models.catalogue import tokenization
+from elmo_model.models.opening import tokenization_of
+from elmo_model.network.description import Centre
 from elmo_serve.output import NAMED
 from elmo_serve.processes.arena import Bytes, view
 from elmo_serve.processes.channel import Parent
@@ -65,11 +65,10 @@ class Runner:
         device: torch.device,
         warm_up: WarmUp = WarmUp(),  # noqa: B008  # frozen
         centre: Centre | None = None,
-        path: str = "",
         language: LanguageModel | None = None,
     ) -> None:
         self.info = replace(
-            model_info(network, centre, path),
+            model_info(network, centre),
             softmax=None if language is None else language.info,
         )
         self._language = language
@@ -248,10 +247,10 @@ def is_memory_short(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _SHORT_OF_MEMORY)
 
 
-def model_info(network: Encoder, centre: Centre | None = None, path: str = "") -> ModelInfo:
-    """Describe a network that is served; `path` is where it was loaded from."""
+def model_info(network: Encoder, centre: Centre | None = None) -> ModelInfo:
+    """Describe a network that is served."""
     origin = network.origin
-    tokenizer, language = tokenization(origin.name, path)
+    tokenizer, language = tokenization_of(origin)
     return ModelInfo(
         name=origin.name,
         revision=origin.revision,

@@ -3,15 +3,19 @@
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from elmo_model.checkpoints import CheckpointError, load, save
 from elmo_model.checkpoints.allennlp import write
+from elmo_model.network.description import Centre, Description, Trained
 from tests.support import golden
 from tests.support.checkpoints import write_pair
 
@@ -68,6 +72,33 @@ def test_a_loaded_network_does_not_depend_on_the_file(saved: Path) -> None:
     assert torch.equal(elmo.embed(SENTENCES)[0], expected[0])
 
 
+def test_the_description_is_kept_and_the_revision_does_not_cover_it(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path / "pair"))
+    layers = torch.rand(elmo.config.layers, elmo.config.dimension).numpy()
+    stated = Description("ptb", "sl", Centre("held.txt", 9_000, layers), Trained(2_000, 31.5))
+    revision = elmo.origin.revision
+    elmo.origin = replace(elmo.origin, description=stated)
+
+    save(elmo, tmp_path / "described.safetensors")
+    origin = load(tmp_path / "described.safetensors").origin
+
+    assert origin.revision == revision
+    found = origin.description
+    assert replace(found, centre=None) == replace(stated, centre=None)
+    assert found.centre is not None and (found.centre.text, found.centre.tokens) == (
+        "held.txt",
+        9_000,
+    )
+    np.testing.assert_array_equal(found.centre.layers, layers)
+    header = _header(tmp_path / "described.safetensors")
+    assert header["format_version"] == "1" and {"tokenizer", "trained"} <= header.keys()
+
+
+def _header(path: Path) -> dict[str, str]:
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata())
+
+
 def test_a_network_that_is_not_float32_is_not_saved(saved: Path) -> None:
     with pytest.raises(CheckpointError, match="is not there as float32"):
         save(load(saved).double(), saved)
@@ -120,6 +151,12 @@ HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
     "not finite": (
         lambda h: h.update(tasks='[{"name": "a", "weights": [1, NaN, 3]}]'),
         "expected 3 finite numbers",
+    ),
+    "tokenizer": (lambda h: h.update(tokenizer="bpe"), "header tokenizer is 'bpe', expected one"),
+    "trained": (lambda h: h.update(trained='{"tokens": "2"}'), "header trained.tokens is '2'"),
+    "centre": (
+        lambda h: h.update(centre='{"text": "a", "tokens": 1, "layers": "AAAA"}'),
+        "header centre.layers has 3 bytes",
     ),
     "key": (config(("lstm", "colour"), 1), "lstm.colour is not a known key"),
 }

@@ -55,7 +55,12 @@ def test_a_mirror_has_every_model_at_a_place_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("name", "path", "expected"),
     [
-        ("english", "", ("ptb", "en")),
+        ("english", "english", ("ptb", "en")),
+        ("english", "English", ("ptb", "en")),
+        ("english", "/runs/english", ("moses", "en")),
+        ("model", "/data/english/model.safetensors", ("moses", "en")),
+        ("v1.0", "/data/portuguese/v1.0", ("moses", "en")),
+        ("elmo_pt_weights", "/cache/portuguese/elmo_pt_weights.hdf5", ("moses", "pt")),
         ("elmo_pt", "/cache/portuguese", ("moses", "pt")),
         ("209", "/cache/nlpl-209/209.zip", ("moses", "en")),
         ("164", "/cache/efml-nl/164.zip", ("moses", "nl")),
@@ -68,7 +73,7 @@ def test_a_mirror_has_every_model_at_a_place_of_its_own() -> None:
 def test_a_model_is_known_by_its_name_or_its_folder(
     name: str, path: str, expected: tuple[str, str]
 ) -> None:
-    assert tokenization(name, path) == expected
+    assert tokenization(path, name) == expected
 
 
 def test_every_built_in_model_is_listed() -> None:

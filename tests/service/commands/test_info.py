@@ -21,6 +21,7 @@ def test_json_has_the_facts_of_a_checkpoint(published: Path) -> None:
     assert facts["name"] == "published"
     assert facts["format"] == "allennlp"
     assert len(facts["revision"]) >= 8
+    assert (facts["tokenizer"], facts["language"]) == ("moses", "en")
     assert facts["layers"] == options["lstm"]["n_layers"] + 1
     assert facts["dimension"] == 2 * options["lstm"]["projection_dim"]
     assert facts["parameters"] == open_model(published).config.parameter_count

@@ -66,7 +66,7 @@ class CentreResponse(BaseModel):
 
     model: str
     revision: str
-    text: str = Field(description="The name of the text, which comes with the program.")
+    text: str = Field(description="The name of the text.")
     tokens: int = Field(description="Its tokens.")
     layers: list[Vector] = Field(description="A mean of 2P numbers a layer, token layer first.")
 
