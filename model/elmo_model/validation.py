@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, WrapValidator
 from pydantic.dataclasses import dataclass
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from elmo_model.errors import shown
 
@@ -15,17 +15,13 @@ _Kind = TypeVar("_Kind")
 
 _RULE: Final = "rule"
 
-_WORDS: Final = {
-    "bool_type": "true or false",
+_JSON_NAMES: Final = {
     "dataclass_type": "an object",
     "dict_type": "an object",
-    "float_type": "a number",
-    "int_type": "a whole number",
     "model_type": "an object",
-    "string_type": "a string",
     "tuple_type": "a list",
 }
-"""The values that a type allows, by pydantic's name of the fault."""
+"""JSON's names of the values that pydantic names by Python's, by the type of the fault."""
 
 MAX_SIZE: Final = 1 << 20
 """The largest size of any kind: far above every published one, far below an integer overflow."""
@@ -46,22 +42,13 @@ def rule(expected: str) -> WrapValidator:
     return WrapValidator(check)
 
 
-_Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-
-Size = Annotated[
-    int, Field(strict=True, ge=1, le=MAX_SIZE), rule(f"a whole number from 1 to {MAX_SIZE:,}")
-]
-Rows = Annotated[
-    int, Field(strict=True, ge=1, le=_MAX_ROWS), rule(f"a whole number from 1 to {_MAX_ROWS:,}")
-]
-Count = Annotated[
-    int, Field(strict=True, ge=0, le=MAX_SIZE), rule(f"a whole number from 0 to {MAX_SIZE:,}")
-]
-CharacterLimit = Annotated[  # begin-of-word, one character, end-of-word
-    int, Field(strict=True, ge=3, le=MAX_SIZE), rule(f"a whole number from 3 to {MAX_SIZE:,}")
-]
-Number = Annotated[_Finite, rule("a number")]
-Flag = Annotated[bool, Field(strict=True), rule("true or false")]
+Size = Annotated[int, Field(strict=True, ge=1, le=MAX_SIZE)]
+Rows = Annotated[int, Field(strict=True, ge=1, le=_MAX_ROWS)]
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE)]
+CharacterLimit = Annotated[int, Field(strict=True, ge=3, le=MAX_SIZE)]
+"""Begin-of-word, one character and end-of-word at least."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Flag = Annotated[bool, Field(strict=True)]
 Filters = Annotated[
     tuple[tuple[Size, Size], ...], Field(min_length=1), rule("pairs of width and count")
 ]
@@ -124,18 +111,14 @@ def described(error: ValidationError, kind: Any, section: str = "") -> str:
         return f"{key} is missing"
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{key} is not a known key"
-    return f"{key} is {shown_json(fault['input'])}, expected {_expected(fault)}"
+    message = fault["msg"].removeprefix("Input should be ")
+    expected = _JSON_NAMES.get(fault["type"], message)
+    return f"{key} is {shown_json(fault['input'])}, expected {expected}"
 
 
 def shown_json(value: object) -> str:
     """Return a value of a file for a message, as `shown` does: null, true and false as in JSON."""
     return json.dumps(value) if value is None or isinstance(value, bool) else shown(value)
-
-
-def _expected(fault: ErrorDetails) -> str:
-    if fault["type"] in (_RULE, "literal_error"):
-        return str(fault["ctx"]["expected"])
-    return _WORDS.get(fault["type"], fault["msg"].removeprefix("Input should be "))
 
 
 def _named(kind: Any, place: tuple[int | str, ...]) -> tuple[int | str, ...]:

@@ -148,7 +148,7 @@ def test_wrong_options_are_refused(options: dict[str, object], message: str) -> 
         ({"mix": [0, 0, 0], "layers": "top"}, "layers and mix are given; give at most one"),
         ({"mix": "average"}, "mix.weights is 'average'"),
         ({"mix": 3}, "mix.weights is 3"),
-        ({"mix": ["a", 0, 0]}, r"mix.weights.0 is 'a', expected a number"),
+        ({"mix": ["a", 0, 0]}, r"mix.weights.0 is 'a', expected a valid number"),
     ],
 )
 def test_options_are_checked_alike_here_and_for_a_server(

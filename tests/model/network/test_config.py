@@ -37,8 +37,8 @@ def test_parameters_are_the_published_figures(
 @pytest.mark.parametrize(
     ("section", "key", "value", "message"),
     [
-        ("lstm", "cell", 0, "lstm.cell is 0, expected a whole number from 1"),
-        ("lstm", "layers", 1 << 40, "lstm.layers is 1099511627776, expected .* to 1,048,576"),
+        ("lstm", "cell", 0, "lstm.cell is 0, expected .* 1"),
+        ("lstm", "layers", 1 << 40, "lstm.layers is 1099511627776, expected .* 1048576"),
         ("lstm", "cell_clip", -1, "lstm.cell_clip is -1, expected a positive number or null"),
         ("lstm", "projection_clip", float("nan"), "lstm.projection_clip is nan"),
         ("lstm", "projected", False, r"expected lstm.projection to equal lstm.cell \(1024\)"),
@@ -99,7 +99,7 @@ def test_a_configuration_survives_a_dictionary(config: ElmoConfig) -> None:
 @pytest.mark.parametrize(
     ("words", "char_cnn", "message"),
     [
-        ({"count": 1 << 32}, None, "words.count is 4294967296, expected .* to 2,147,483,648"),
+        ({"count": 1 << 32}, None, "words.count is 4294967296, expected .* 2147483648"),
         ({"projection": False}, None, r"sum of char_cnn.filters \(100\), found 128"),
         ({}, {"projection": True}, "char_cnn.projection is true, expected false beside words"),
         ({"projection": False}, {}, r"\(2148\), found 128"),
