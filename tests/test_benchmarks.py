@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.on_cuda import Limits, floor_seconds
-from elmo_model.network.config import LSTMConfig
 from tests.support.cuda import DEVICE, NEEDS_DEVICE
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +22,36 @@ PROGRAMS = {
     if "def main(" in path.read_text(encoding="utf-8")
 }
 """The module of each program."""
+SMALL_RUNS = {
+    "evaluation": ("{small} --stability --texts 1", "one word, repeated"),
+    "fairness": ("--seconds 1 --rounds 1", "No answer was wrong."),
+    "gpu": ("{text} {folder} --device cpu --quick", "| service | done |"),
+    "hardware": ("{text} --seconds 4 --models english --precisions float32", "| `english` |"),
+    "long_sentence": (
+        "{text} --checkpoint {small} --tokens 300 --seconds 1",
+        "The sentence of 300 tokens took",
+    ),
+    "network": (
+        "{text} --checkpoint {small} --tokens 10 --rounds 1 --rows 1 --precisions float32 bfloat16",
+        "| bfloat16 |",
+    ),
+    "over_http": ("{text} --checkpoint {small} --tokens 100 --clients 2", "| application/json |"),
+    "proteins": ("--checkpoint {small} --count 3 --longest 0", "| "),
+    "whole_file": ("{text} --model {small} --tokens 300", "%"),
+}
+"""The options of a small run of a program, and words that it prints after it measured. The exit
+status may be 1, where a target is missed."""
+NEED_WRK = {"hardware"}
+RUN_ELSEWHERE = {
+    "against_allennlp",
+    "environment",
+    "faults",
+    "load",
+    "on_cuda",
+    "server",
+    "service",
+}
+"""In tests of their own, as parts of `gpu` and of `faults`, or below, where there is a peer."""
 LEAST = ["--checkpoint", str(SMALL), "--tokens", "10", "--rounds", "1"]
 ALLENNLP, BILM_TF, BILM_TF_PYTHON = map(os.environ.get, ("ALLENNLP", "BILM_TF", "BILM_TF_PYTHON"))
 
@@ -53,42 +81,16 @@ def test_every_program_is_described() -> None:
 
 
 @pytest.mark.long
-def test_the_network_is_timed_and_compared(text: str) -> None:
-    precisions = ("--precisions", "float32", "bfloat16")
-    lines = run("network", text, *LEAST, "--rows", "1", "2", *precisions).splitlines()
-    rates = [line for line in lines if line.startswith(("| 1 |", "| 2 |"))]
-    assert len(rates) == 6
-    cosines = next(line for line in lines if line.startswith("| bfloat16 |")).split("|")[2:5]
-    assert all(0.99 < float(cosine) <= 1.000001 for cosine in cosines)
-
-
-@pytest.mark.long
-def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
-    arguments = ("--model", str(SMALL), "--tokens", "300")
-    lines = run("whole_file", text, *arguments).splitlines()
-    _, _, rates, _, _, parts = (line.split("|")[1:-1] for line in lines if line.startswith("|"))
-    assert int(rates[0]) >= 300 and 0 < float(rates[4].strip().rstrip("%")) <= 100
-    seconds = [float(part) for part in parts]
-    assert sum(seconds[:-1]) == pytest.approx(seconds[-1], abs=0.05)  # two digits each
-
-
-@pytest.mark.long
-def test_small_requests_are_timed_beside_a_long_sentence(text: str) -> None:
-    sizes = ("--checkpoint", str(SMALL), "--tokens", "300", "--seconds", "1")
-    done = started("long_sentence", text, *sizes)
-    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
-    names = ["warm-up", "idle", "beside the long sentence"]
-    assert [row[0].strip() for row in rows[1:]] == names, done.stderr
-    assert "The sentence of 300 tokens took" in done.stdout
-
-
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
-def test_a_row_of_hardware_has_all_its_numbers(text: str) -> None:
-    lines = run("hardware", text, "--seconds", "4", "--models", "english", "--precisions", "int8")
-    cells = [cell.strip() for cell in lines.splitlines()[-1].split("|")[1:-1]]
-    assert cells[:2] == ["`english`", "int8"] and len(cells) == 7
-    assert all(float(cell.replace(",", "")) > 0 for cell in cells[2:5])
+@pytest.mark.parametrize("program", SMALL_RUNS)
+def test_a_program_measures_something_however_small(
+    program: str, text: str, tmp_path: Path
+) -> None:
+    if program in NEED_WRK and shutil.which("wrk") is None:
+        pytest.skip("wrk is not installed")
+    arguments, words = SMALL_RUNS[program]
+    places = {"text": text, "small": SMALL, "folder": tmp_path / "out"}
+    done = started(program, *arguments.format(**places).split())
+    assert words in done.stdout and "Traceback" not in done.stderr, done.stderr
 
 
 @pytest.mark.long
@@ -98,19 +100,8 @@ def test_requests_are_counted_without_a_network() -> None:
     assert [(int(row[1]), int(row[5])) for row in rows] == [(1, 0), (32, 0)] * 2
 
 
-def test_the_floor_of_a_step_is_its_products_or_its_weights() -> None:
-    original = LSTMConfig(2, 4096, 512, 3.0, 3.0, skip=True)
-    weights = 4 * (4 * 4096 * 512 + 4096 * 512)  # of four layer-directions
-    operations = 2 * (weights + 4 * 4 * 4096 * 512)  # the input product too
-    limits = Limits(bandwidth=2e12, rate=4e14)
-
-    reading = 2 * weights / 2e12  # 42 microseconds of 16 bits, longer than 134 rows compute
-
-    assert floor_seconds(original, 2, [1, 1], limits) == pytest.approx(2 * reading)
-    assert floor_seconds(original, 4, [1], limits) == pytest.approx(2 * reading)
-    assert floor_seconds(original, 2, [500], limits) == pytest.approx(500 * operations / 4e14)
-    bare = LSTMConfig(1, 8, 8, None, None, skip=False, projected=False)
-    assert floor_seconds(bare, 4, [3], Limits(1.0, 1e9)) == 2 * 4 * 64 * 4
+def test_every_program_is_run_small_somewhere() -> None:
+    assert {*SMALL_RUNS, *RUN_ELSEWHERE} == {*PROGRAMS}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -169,6 +160,6 @@ def started(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )

@@ -27,7 +27,6 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support.checkpoints import write_pair
-from tests.test_benchmarks import run
 
 ROOT = Path(__file__).parents[2]
 CARD = ROOT / "model" / "elmo_model" / "models" / "english.md"
@@ -230,13 +229,3 @@ def test_the_best_layer_is_marked() -> None:
     lines = table([Score("one", (1.0, 3.0, 2.0), 1000, 0.5, "guess")]).splitlines()
     assert "3.0*" in lines[1] and lines[1].count("*") == 1
     assert "1,000" in lines[1] and lines[1].endswith("0.5 (guess)")
-
-
-@pytest.mark.long
-def test_the_program_prints_a_line_a_set(tmp_path: Path) -> None:
-    model = write_pair(tmp_path / "model", cell=16, projection=8)
-    wic = pairs(tmp_path / "wic.tsv", *[("T", 0, 0, "a", "a"), ("F", 0, 0, "a", "b")] * 4)
-
-    printed = run("evaluation", str(model), "--wic", str(wic), "--stability", "--texts", "1")
-
-    assert "word in context, cosine" in printed and "one word, repeated" in printed

@@ -1,22 +1,16 @@
 """The run of faults is repeated by its seed, and each of its checks sees a breach."""
 
-import asyncio
 import json
-import os
-import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from benchmarks.faults.clients import Outcomes
-from benchmarks.faults.injections import INJECTIONS, Environment, ends_within
+from benchmarks.faults.injections import INJECTIONS, Environment
 from benchmarks.faults.laws import Size, broken, log_faults
-from benchmarks.faults.link import DIRECTIONS, Link
-from benchmarks.faults.replicas import compiled
 from benchmarks.faults.schedule import QUIET_SECONDS, WEIGHTS, Event, draw
 from benchmarks.faults.tasks import TaskFiles
 from tests.support.clock import FakeClock
@@ -84,16 +78,6 @@ def found() -> Outcomes:
     return outcomes
 
 
-async def test_a_hung_process_is_seen() -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "input()"), stdin=subprocess.PIPE
-    )
-    assert not await ends_within(process.pid, 0.0)
-    process.kill()
-    await process.wait()
-    assert await ends_within(process.pid, 0.0)
-
-
 def test_every_breach_of_a_law_is_seen() -> None:
     def laws(outcomes: Outcomes, after: Size = SOUND, *findings: str) -> list[str]:
         on = Environment([], Path(), [], {}, findings=list(findings))
@@ -119,64 +103,3 @@ def test_a_log_shows_tracebacks_and_requests_that_are_answered_twice() -> None:
     assert log_faults(f"{sound}\n{json.dumps(line)}") == ["request a was answered 2 times"]
     assert log_faults(f"{sound}\nTraceback (most recent call last):")
     assert log_faults(json.dumps({**line, "exception": "ValueError"}))
-
-
-async def test_a_link_stalls_in_one_direction_and_breaks() -> None:
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received.put_nowait(await reader.readexactly(1))
-        writer.write(b"!")
-        received.put_nowait(await reader.read())
-        writer.close()
-        await writer.wait_closed()
-        ended.set()
-
-    received: asyncio.Queue[bytes] = asyncio.Queue()
-    ended = asyncio.Event()
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with server, asyncio.timeout(GUARD_SECONDS):
-        link = Link(server.sockets[0].getsockname()[1])
-        to_server, to_client = DIRECTIONS
-        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
-        link.stall(to_client, True)
-        writer.write(b"?")
-        assert await received.get() == b"?"
-        reading = asyncio.create_task(reader.read(1))
-        link.stall(to_server, True)
-        writer.write(b"more")
-        await asyncio.sleep(0)
-        assert not reading.done() and received.empty()
-        link.stall(to_client, False)
-        assert await reading == b"!"
-        link.cut()
-        assert await reader.read() == b""
-        link.close()
-        writer.close()
-        await writer.wait_closed()
-        await ended.wait()
-
-
-@pytest.mark.skipif(compiled(Path("/nowhere"))[1] == "there is no gcc", reason="needs gcc")
-def test_the_library_moves_the_clock_and_fails_below_the_task_folder(tmp_path: Path) -> None:
-    library, reason = compiled(tmp_path)
-    assert library is not None, reason
-    (tmp_path / "faults").write_bytes(struct.pack("=3q", 86_400, 1, 0))
-    (tmp_path / "tasks").mkdir()
-    program = (
-        "import os, sys, time\n"
-        "print(time.time())\n"
-        "for name in ('other', 'tasks/ner'):\n"
-        "    file = os.open(name, os.O_CREAT | os.O_RDWR)\n"
-        "    try: print(os.read(file, 1))\n"
-        "    except OSError as error: print(error.strerror)\n"
-    )
-    variables = {"XDG_DATA_HOME": tmp_path, "ELMO_TASKS": tmp_path / "tasks"}
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
-    environment |= {key: str(value) for key, value in variables.items()}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(
-        command, check=True, cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-
-    now, *outcomes = done.stdout.splitlines()
-    assert float(now) - time.time() > 80_000
-    assert outcomes == ["b''", "Input/output error"]
