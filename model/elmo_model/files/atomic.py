@@ -62,38 +62,17 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def remove(path: Path) -> None:
-    """Delete a file or an empty folder; a power failure afterwards does not bring it back.
-
-    Raises FileNotFoundError if it does not exist, and OSError as `replacing` does.
-    """
-    with _syncing(path.parent):
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink()
-
-
 def publish(written: Path, path: Path) -> None:
     """Rename the file or folder `written` to `path`, after all its bytes are on the disk.
 
     Both must be on one file system. `path` may be a file, which is replaced, or an empty folder.
     Raises OSError; `path` is then as it was.
     """
-    with _syncing(path.parent):
+    # Opened before: an error after the change could not say that nothing has changed.
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
         _sync(written)
         written.replace(path)
-
-
-@contextmanager
-def _syncing(folder: Path) -> Iterator[None]:
-    """Call fsync on a folder after the body has changed its names.
-
-    The folder is opened before: an error after the change could not say that nothing has changed.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield
         _sync_descriptor(descriptor)
     finally:
         os.close(descriptor)

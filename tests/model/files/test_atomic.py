@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.files.atomic import open_replacing, publish, remove, replacing, write_bytes
+from elmo_model.files.atomic import open_replacing, publish, replacing, write_bytes
 from tests.support.full_disk import full_disk
 
 
@@ -111,25 +111,6 @@ def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:
     write_bytes(target, b"data")
 
     assert target.read_bytes() == b"data"
-
-
-def test_a_file_or_an_empty_folder_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"data")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "folder")
-
-    for name in ("link", "file", "folder"):
-        remove(tmp_path / name)
-
-    assert names_in(tmp_path) == []
-
-
-def test_a_folder_that_holds_files_is_not_removed(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "file").write_bytes(b"data")
-
-    with pytest.raises(OSError, match="not empty"):
-        remove(tmp_path / "folder")
 
 
 def test_publish_moves_a_folder(tmp_path: Path) -> None:
