@@ -52,8 +52,8 @@ class TaskMembers(Mix):
     """
 
     name: TaskName
-    model: ModelName = optional(None, "The model that the task is for.")
-    revision: str = optional(None, "The revision of the model's weights.", max_length=64)
+    model: ModelName | None = optional(None, "The model that the task is for.")
+    revision: str | None = optional(None, "The revision of the model's weights.", max_length=64)
     description: str = optional("", "For people.", max_length=MAX_DESCRIPTION_CHARACTERS)
     fit: Any = None
 

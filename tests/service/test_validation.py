@@ -1,4 +1,4 @@
-"""A faulty body is refused with the place, the value and the allowed values of each fault."""
+"""A faulty body is refused with the place of each fault and the words of pydantic."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.schema import prepared, validated
+from elmo_serve.schema import refuse_wide, validated
 from elmo_serve.tasks import TaskMembers
 
 
@@ -26,36 +26,46 @@ def embed(**members: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "pointer", "detail"),
     [
-        (
-            embed(layers="topp"),
-            "/layers",
-            "must be 'all', 'top', 'average', 'sum', 'concat', the number of a layer or a list of "
-            "numbers; found 'topp'",
-        ),
-        (
-            embed(mix={"weights": [0], "scale": 2}),
-            "/mix/scale",
-            "is no field, expected weights, gamma, layer_norm; found 2",
-        ),
-        (
-            embed(mix=[1, 2]),
-            "/mix",
-            "should be an object with weights, gamma, layer_norm; found a list of 2 items",
-        ),
+        (embed(layers="topp"), "/layers", "'concat'"),
+        (embed(layers={}), "/layers", "'concat'"),
+        (embed(layers=[0, "x"]), "/layers/1", "integer"),
+        (embed(mix={"weights": [0], "scale": 2}), "/mix/scale", ""),
+        (embed(mix=[1, 2]), "/mix", "object"),
     ],
 )
 def test_only_the_branch_of_the_union_that_was_meant_is_reported(
     body: Any, pointer: str, detail: str
 ) -> None:
     """`layers` is a name, a number or a list: pydantic would report a fault for each branch."""
-    assert faults(EmbedRequest, body) == {pointer: detail}
+    found = faults(EmbedRequest, body)
+
+    assert list(found) == [pointer] and detail in found[pointer]
+
+
+NULLS = {"text", "tokenizer", "model", "layers", "task", "mix", "pooling", "dtype", "normalize"}
+
+
+def test_a_field_that_may_be_left_out_may_be_null() -> None:
+    schema = EmbedRequest.model_json_schema()
+    for name, field in schema["properties"].items():
+        assert {"type": "null"} in field["anyOf"], name
+
+    body = orjson.dumps(embed(**dict.fromkeys(NULLS)))
+    assert validated(EmbedRequest, body).sentences == [["a"]]
+
+
+def test_a_null_beside_a_number_out_of_range_is_no_fault() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        validated(EmbedRequest, b'{"model": null, "mix": {"weights": [1e400]}, "task": null}')
+
+    assert [error.pointer for error in refusal.value.errors] == ["/mix/weights/0"]
 
 
 def test_a_misspelt_field_is_named_before_the_one_that_is_missing() -> None:
     with pytest.raises(InvalidRequest) as caught:
         validated(TaskMembers, b'{"name": "t", "weight": [1, 2, 3], "gamma": "x"}')
 
-    assert caught.value.detail.startswith("/weight: is no field, expected")
+    assert caught.value.detail.startswith("/weight: ")
     assert [each.pointer for each in caught.value.errors] == ["/weight", "/weights", "/gamma"]
 
 
@@ -72,10 +82,10 @@ NAMES = {f"name{number}": 0 for number in range(101)}
 @pytest.mark.parametrize("body", [NAMES, embed(mix=NAMES), embed(text=[{"a": [NAMES]}])])
 def test_an_object_with_too_many_members_is_refused_whatever_they_are(body: Any) -> None:
     with pytest.raises(InvalidRequest, match="101 members"):
-        prepared(orjson.dumps(body))
+        refuse_wide(orjson.dumps(body))
 
 
 def test_members_are_not_counted_in_strings() -> None:
     body = orjson.dumps(embed(sentences=[["a: b", "::"] * 1_000]))
 
-    assert prepared(body) == body
+    refuse_wide(body)

@@ -11,7 +11,7 @@ from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.server import ModelStatus
-from elmo_serve.output import Output, mixture, select
+from elmo_serve.output import LayerName, Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks import TaskFolder, TaskOwner
 from elmo_serve.uses import ModelUses
@@ -111,8 +111,8 @@ class ServedModel:
         """Why no request to the model can be answered now, without paths; None when it can."""
         return _PUBLIC_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
 
-    def output(self, asked: EmbedRequest | NeighboursRequest) -> Output:
-        """Return the output that the layers, the task or the mix of a request mean.
+    def output(self, asked: EmbedRequest | NeighboursRequest, default: LayerName) -> Output:
+        """Return the output of the layers, the task or the mix of a request, or of `default`.
 
         Raises SelectionError for layers or a mix of another model, UnknownTask.
         """
@@ -120,7 +120,7 @@ class ServedModel:
             return mixture(self.tasks.get(asked.task, self.owner), self.info.layers)
         if asked.mix is not None:
             return mixture(asked.mix, self.info.layers)
-        return select(asked.layers, self.info.layers)
+        return select(default if asked.layers is None else asked.layers, self.info.layers)
 
     async def open(self, tasks: Awaitable[TaskFolder]) -> None:
         """Wait for the first worker, then for the tasks of the server.

@@ -18,7 +18,7 @@ from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.helpers import HelperPool
-from elmo_serve.schema import prepared, validated
+from elmo_serve.schema import refuse_wide, validated
 
 if TYPE_CHECKING:
     from elmo_serve.http.calls.body import Body
@@ -89,7 +89,9 @@ def parse(
         InvalidRequest: it breaks the schema; `errors` points to each fault.
         TooLarge: it holds more sentences, or a longer one, than `limits` allows.
     """
-    request = validated(model, prepared(body), limits)
+    content = bytes(body)
+    refuse_wide(content)
+    request = validated(model, content, limits)
     found = _FINDERS[model](request)
     items = found.items
     _check_lengths(found, limits)
@@ -105,7 +107,7 @@ def parse(
 
 def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> bool:
     """Tell whether a request has `text`, and not the field `tokenised`. Raises InvalidRequest."""
-    given = set(request.model_fields_set)
+    given = {name for name in type(request).model_fields if getattr(request, name) is not None}
     if given.issuperset((tokenised, "text")):  # an empty list beside the other counts as left out
         if not request.text:
             given.discard("text")
@@ -130,13 +132,13 @@ def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> b
 
 def _of_sentences(request: SentencesRequest) -> _Found:
     if _is_text(request, "sentences"):
-        return _Found("text", request.text)
-    return _Found("sentences", request.sentences)
+        return _Found("text", request.text or ())
+    return _Found("sentences", request.sentences or ())
 
 
 def _of_neighbours(request: NeighboursRequest) -> _Found:
     if _is_text(request, "tokens"):
-        return _Found("text", [request.text], is_one=True)
+        return _Found("text", [request.text or ""], is_one=True)
     if not request.tokens:
         raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
     return _Found("tokens", [request.tokens], is_one=True)

@@ -75,7 +75,10 @@ async def embed(request: Request) -> Response:
 def _output(asked: EmbedRequest, model: ServedModel) -> Output:
     """Return the output that a request asks `model` for."""
     return replace(
-        model.output(asked), pooling=asked.pooling, dtype=asked.dtype, normalize=asked.normalize
+        model.output(asked, "all"),
+        pooling=asked.pooling or "none",
+        dtype=asked.dtype or "float32",
+        normalize=bool(asked.normalize),
     )
 
 

@@ -19,6 +19,7 @@ from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
 from elmo_serve.http.schemas.language import (
+    DEFAULT_SUBSTITUTES,
     ScoreRequest,
     ScoreResponse,
     SubstitutesRequest,
@@ -94,8 +95,9 @@ async def substitutes(request: Request) -> Response:
         asked = body.request
         model, texts = await _prepared(call, body)
         _check_positions(asked, texts.lengths)
+        count, direction = asked.k or DEFAULT_SUBSTITUTES, asked.direction or "both"
         outputs: list[Wanted] = [
-            Substitutes(tuple(places), asked.k, asked.direction) for places in asked.positions
+            Substitutes(tuple(places), count, direction) for places in asked.positions
         ]
         embedded = await call.embed(model, body, texts, outputs, memory_factor=2)
         chunks = await call.in_thread(_substitutes, model, body, texts, embedded)
@@ -173,7 +175,7 @@ def _substitutes(
 ) -> list[Chunk]:
     """Put the texts of the workers together, without the spaces behind each."""
     answer = described(model, body, texts)
-    members = {"direction": body.request.direction}
+    members = {"direction": body.request.direction or "both"}
     parts = (vectors.numpy().tobytes().rstrip() for vectors in embedded.vectors)
     return _json(answer, model, members, "substitutes", parts)
 

@@ -14,7 +14,7 @@ from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.routes.common import PlainRoute, json_request
-from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
+from elmo_serve.http.schemas.neighbours import DEFAULT_COUNT, NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import select
 
@@ -76,14 +76,15 @@ def _search(
     tokens: list[str],
 ) -> dict[str, Any]:
     """Map the layers (L + 1, 2P) of a token to its neighbours."""
-    uses = index.uses(layers, weights, wanted.k, tokens)
-    words = index.nearest_words(layers[0], wanted.k, tokens[wanted.token])
+    count = wanted.k or DEFAULT_COUNT
+    uses = index.uses(layers, weights, count, tokens)
+    words = index.nearest_words(layers[0], count, tokens[wanted.token])
     return {"neighbours": list(map(asdict, uses)), "static": list(map(asdict, words))}
 
 
 def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]:
     """Return the share of each layer in the vectors to compare."""
-    output = model.output(wanted)
+    output = model.output(wanted, "top")
     if output.layer_norm:
         at = "/task" if wanted.task is not None else "/mix/layer_norm"
         detail = "normalises the layers of each sentence, which an index does not keep"

@@ -18,7 +18,7 @@ from elmo_serve.http.schemas.embed import (
     Tokens,
     Vector,
 )
-from elmo_serve.schema import ALLOWED, LIST, NAME, ModelName, a_whole_number, one_of, optional
+from elmo_serve.schema import FAULT, LIST, NAME, ModelName, a_whole_number, one_of, optional
 
 TOKEN_IDS: Final = (
     "holds token ids, and this model has none: its tokens are strings. Send texts, or lists of "
@@ -33,7 +33,7 @@ def _texts(value: JsonValue, info: ValidationInfo) -> JsonValue:
     `calls.parse.RequestLimits`.
     """
     if isinstance(value, list) and not value:
-        raise PydanticCustomError(ALLOWED, "must be a text or a list of texts")
+        raise PydanticCustomError(FAULT, "should be a text or a list of texts")
     if isinstance(value, list) and info.context is not None:
         info.context.check_count(len(value))
     return _no_ids(value)
@@ -41,7 +41,7 @@ def _texts(value: JsonValue, info: ValidationInfo) -> JsonValue:
 
 def _no_ids(value: JsonValue) -> JsonValue:
     if isinstance(value, list) and value and isinstance(value[0], int):
-        raise PydanticCustomError(ALLOWED, TOKEN_IDS)
+        raise PydanticCustomError(FAULT, TOKEN_IDS)
     return value
 
 

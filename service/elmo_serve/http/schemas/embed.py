@@ -6,7 +6,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    FailFast,
     Field,
     Strict,
     Tag,
@@ -32,12 +31,10 @@ Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 Text = str
 """A text with at least one token: control characters count as white space."""
 
-# FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
-Tokens = Annotated[
-    list[str],
-    Field(fail_fast=True),  # `FailFast` cannot be hashed, as parts of a union must be
-]
-Texts = Annotated[list[str], FailFast()]
+# A list stops at its first fault: a body with a million faults is refused as fast as with one.
+# `FailFast` would do the same, but cannot be hashed, as parts of a union must be.
+Tokens = Annotated[list[str], Field(fail_fast=True)]
+Texts = Annotated[list[str], Field(fail_fast=True)]
 Tokenizer = Literal["ptb", "moses", "whitespace", "characters"]
 
 TOKENIZER_TEXT: Final = (
@@ -55,8 +52,8 @@ class TokenizeRequest(BaseModel):
     )
 
     text: Texts = Field(description="One string a sentence.")
-    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
-    model: ModelName = optional(None, "A model of the server. Default: the first one.")
+    tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
+    model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
 
 
 Offset = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -83,10 +80,9 @@ Layers = Annotated[
     Annotated[LayerName, Tag(NAME)]
     | Annotated[LayerNumber, Tag(NUMBER)]
     | Annotated[LayerNumbers, Tag(LIST)],
-    one_of(f"{_NAMES}, the number of a layer or a list of numbers", NAMED),
+    one_of(f"{_NAMES}, the number of a layer or a list of numbers"),
 ]
-Sentence = Annotated[list[str], FailFast()]
-Sentences = Annotated[list[Sentence], FailFast()]
+Sentences = Annotated[list[Tokens], Field(fail_fast=True)]
 
 _EMBED_EXAMPLE: Final[dict[str, Any]] = {
     "sentences": [["The", "bank", "of", "the", "river", "."]],
@@ -100,15 +96,16 @@ class SentencesRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # Which of the two was sent is read from `model_fields_set`.
-    sentences: Sentences = optional(
-        (),
+    sentences: Sentences | None = optional(
+        None,
         "One list of tokens a sentence. An empty sentence and an empty token are legal and keep "
         "their place. Either `sentences` or `text` is required.",
     )
-    text: Texts = optional((), "One string a sentence, which `tokenizer` splits into tokens.")
-    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
-    model: ModelName = optional(None, "A model of the server. Default: the first one.")
+    text: Texts | None = optional(
+        None, "One string a sentence, which `tokenizer` splits into tokens."
+    )
+    tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
+    model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
 
 
 class EmbedRequest(SentencesRequest):
@@ -119,22 +116,21 @@ class EmbedRequest(SentencesRequest):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EMBED_EXAMPLE]})
 
-    layers: Layers = optional(
-        "all",
+    layers: Layers | None = optional(
+        None,
         "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. A number is one "
         "layer, without an axis of layers; a list of numbers keeps the axis. `average` and "
         "`sum` are their plain mean and sum, `concat` joins all layers of a token to one vector. "
         "Default: `all`.",
     )
-    # Whether `task` and `mix` were sent is read from `model_fields_set`.
-    task: TaskName = optional(None, "A registered task, whose mix is used.")
-    mix: Mix = optional(None, "A scalar mix of the layers.")
-    pooling: Pooling = optional(
-        "none", "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
+    task: TaskName | None = optional(None, "A registered task, whose mix is used.")
+    mix: Mix | None = optional(None, "A scalar mix of the layers.")
+    pooling: Pooling | None = optional(
+        None, "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
     )
-    dtype: Dtype = optional("float32", "Number format of the vectors. Default: `float32`.")
-    normalize: Annotated[bool, Strict()] = optional(
-        False,
+    dtype: Dtype | None = optional(None, "Number format of the vectors. Default: `float32`.")
+    normalize: Annotated[bool, Strict()] | None = optional(
+        None,
         "Scale every vector to length 1, after pooling; zeros stay zeros. Default: false.",
     )
 

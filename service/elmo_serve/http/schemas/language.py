@@ -16,6 +16,7 @@ from elmo_serve.output import Direction
 from elmo_serve.schema import a_whole_number, optional
 
 MOST_SUBSTITUTES: Final = 1_000
+DEFAULT_SUBSTITUTES: Final = 10
 MOST_POSITIONS: Final = 100
 """Of one sentence. Each is a product with the whole softmax."""
 
@@ -35,11 +36,11 @@ class SubstitutesRequest(SentencesRequest):
     positions: Annotated[list[Positions], FailFast()] = Field(
         description="For each sentence a list of numbers of tokens, counted from 0, none twice."
     )
-    k: Annotated[int, Field(ge=1, le=MOST_SUBSTITUTES), _WHOLE] = optional(
-        10, "How many words a place. Default: 10."
+    k: Annotated[int, Field(ge=1, le=MOST_SUBSTITUTES), _WHOLE] | None = optional(
+        None, f"How many words a place. Default: {DEFAULT_SUBSTITUTES}."
     )
-    direction: Direction = optional(
-        "both",
+    direction: Direction | None = optional(
+        None,
         "`forward` predicts from the tokens before, `backward` from those behind, `both` is the "
         "product of their probabilities divided by the share of the word in text, which is "
         "estimated from its rank in the vocabulary, normalised. Default: `both`.",

@@ -21,7 +21,7 @@ DEFAULT_COUNT: Final = 10
 
 Layer = Annotated[
     Annotated[LayerNumber, Tag(NUMBER)] | Annotated[Literal["top", "average"], Tag(NAME)],
-    one_of("'top', 'average' or the number of a layer", ("top", "average")),
+    one_of("'top', 'average' or the number of a layer"),
 ]
 Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
@@ -32,25 +32,26 @@ class NeighboursRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # Which of the fields without a value were sent is read from `model_fields_set`.
-    text: Text = optional("", "The sentence, which `tokenizer` splits into tokens.")
-    tokens: Tokens = optional((), "The sentence as tokens. Either `text` or `tokens` is required.")
-    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
+    text: Text | None = optional(None, "The sentence, which `tokenizer` splits into tokens.")
+    tokens: Tokens | None = optional(
+        None, "The sentence as tokens. Either `text` or `tokens` is required."
+    )
+    tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
     token: Place = Field(description="The number of the token in the sentence, counted from 0.")
-    layers: Layer = optional(
-        "top",
+    layers: Layer | None = optional(
+        None,
         "The layer that is compared: its number, 0 is the token layer; or `top`, or `average`, "
         "the mean of all layers. Default: `top`.",
     )
-    task: TaskName = optional(None, "A registered task, whose mix is compared.")
-    mix: Mix = optional(
+    task: TaskName | None = optional(None, "A registered task, whose mix is compared.")
+    mix: Mix | None = optional(
         None, "A scalar mix of the layers to compare. `gamma` changes no cosine and is ignored."
     )
-    k: Count = optional(
-        DEFAULT_COUNT,
+    k: Count | None = optional(
+        None,
         f"How many neighbours are returned at most. Default: {DEFAULT_COUNT}.",
     )
-    model: ModelName = optional(None, "A model of the server. Default: the first one.")
+    model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
 
 
 class Neighbour(BaseModel):

@@ -5,7 +5,6 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from elmo_serve.http.schemas.embed import Int64, Vector
-from elmo_serve.schema import without_default
 
 
 class LimitsResponse(BaseModel):
@@ -78,5 +77,4 @@ class Health(BaseModel):
     models: list[ModelStatus] = Field(
         default=[],
         description="The models that cannot answer, where another one can; else left out.",
-        json_schema_extra=without_default,
     )

@@ -23,7 +23,7 @@ def test_a_parsed_request_holds_the_texts_of_its_sentences() -> None:
 
     assert [orjson.loads(text) for text in found.sentences] == body["sentences"]
     assert found.lengths == [2, 0]
-    assert (found.request.layers, found.request.pooling) == ("all", "mean")
+    assert (found.request.layers, found.request.pooling) == (None, "mean")
 
 
 @pytest.mark.parametrize(("tokens", "longest"), [(4, 256), (100_000, 262_144)])
@@ -64,11 +64,10 @@ def test_null_and_an_empty_list_beside_the_other_count_as_left_out(
         assert getattr(found.request, name) == getattr(same.request, name)
 
 
-def test_members_of_a_use_that_are_null_or_empty_have_their_defaults() -> None:
-    absent: dict[str, object] = {"tokens": [], "layers": None, "k": None}
-    found = parsed(NeighboursRequest, text="a", token=0, **absent)
+def test_an_empty_list_of_tokens_beside_a_text_counts_as_left_out() -> None:
+    found = parsed(NeighboursRequest, text="a", tokens=[], token=0)
 
-    assert (found.sentences, found.request.layers, found.request.k) == (["a"], "top", 10)
+    assert (found.sentences, found.member) == (["a"], "text")
 
 
 def test_text_is_parsed_and_waits_to_be_split() -> None:

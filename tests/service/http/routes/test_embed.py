@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.schemas.embed import EmbedRequest
 from tests.support.answers import Answers
 from tests.support.embeddings import decoded
 from tests.support.servers import SMALL
@@ -50,6 +51,14 @@ def answer(client: httpx.Client, media_type: str, **body: Any) -> httpx.Response
 def vectors(client: httpx.Client, sentences: Any, media_type: str = NPZ, **wanted: Any) -> Any:
     response = answer(client, media_type, sentences=sentences, **wanted)
     return decoded(media_type, response.content)
+
+
+def test_fields_that_are_null_have_their_defaults(client: httpx.Client) -> None:
+    nulls = dict.fromkeys(set(EmbedRequest.model_fields) - {"sentences"})
+
+    found = answer(client, JSON, sentences=SENTENCES, **nulls).json()
+
+    assert found == answer(client, JSON, sentences=SENTENCES).json()
 
 
 def carried_by_json() -> list[tuple[int, list[str]]]:

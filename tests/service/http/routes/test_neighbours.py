@@ -52,6 +52,7 @@ SHARES = tuple((np.exp(WEIGHTS) / np.exp(WEIGHTS).sum()).tolist())
     [
         ({}, (0, 0, 1)),
         ({"layers": "top"}, (0, 0, 1)),
+        ({"layers": None, "task": None, "mix": None}, (0, 0, 1)),
         ({"layers": 0}, (1, 0, 0)),
         ({"layers": 1.0}, (0, 1, 0)),
         ({"layers": "average"}, (1 / 3, 1 / 3, 1 / 3)),
