@@ -109,9 +109,9 @@ def _models(settings: Settings, engine: Engine, indexes: Indexes) -> ServedModel
             spec.name,
             engine,
             ModelUses(engine, spec.name, settings, indexes),
-            is_first=spec is settings.specs[0],
+            is_first=index == 0,
         )
-        for spec in settings.specs
+        for index, spec in enumerate(settings.specs)
     ]
     limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
     return ServedModels(models, limits)
