@@ -184,7 +184,7 @@ class AsyncClient:
         return await self._session.info()
 
     async def centre(self) -> NDArray[np.float32]:
-        """Return the mean of each layer over a text that comes with the server, (L + 1, 2P).
+        """Return the mean of each layer over a text of the server, (L + 1, 2P).
 
         Subtract it from the vectors of all layers before their cosines are computed.
         """

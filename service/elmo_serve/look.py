@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError
-from elmo_model.inference.centre import centre_of
+from elmo_model.inference.centre import stated_or_computed
 from elmo_serve.models.in_process import InProcess
 from elmo_serve.output import select
 
@@ -180,6 +180,6 @@ def source_of_model(network: InProcess, tokenizer: str | None) -> Source:
         return network.embed(sentences, select("all", network.info.layers))
 
     def centre() -> NDArray[Any]:
-        return centre_of(network.encoder, network.batch_tokens).layers
+        return stated_or_computed(network.encoder, network.batch_tokens).layers
 
     return Source(tokens, layers, centre)

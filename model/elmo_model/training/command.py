@@ -22,6 +22,7 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.tokenizers import raw_note
+from elmo_model.text.tokenizers.moses import LANGUAGES
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
 from elmo_model.training.options import TrainOptions
@@ -58,8 +59,8 @@ def train(options: TrainOptions) -> int:
         heldout = _heldout(options)
         if not folder.plan.exists():
             _tell_of_raw(shards[0])
-        threads = options.threads or (folder.read_plan().threads if folder.plan.exists() else None)
-        plan = replace(plan, digest=corpus.digest, threads=threads)
+        plan = replace(_continued(plan, folder, options), digest=corpus.digest)
+        _tell_of_language(plan)
         folder.begin(plan, vocabulary)
         _tell_softmax_alone(plan)
         trainer = Trainer(folder, plan, options, corpus, vocabulary, torch.device(device), network)
@@ -121,6 +122,28 @@ def _refuse_other_run(
     plan = options.plan(shards, 0, known.words, config, network)
     has_steps = options.steps is not None or options.tokens is not None
     folder.check(plan if has_steps else replace(plan, steps=known.steps))
+
+
+def _continued(plan: Plan, folder: Folder, options: TrainOptions) -> Plan:
+    """Return a plan with the values of the run in the folder that no option gives."""
+    known = folder.read_plan() if folder.plan.exists() else None
+    if known is None:
+        return replace(plan, threads=options.threads)
+    return replace(
+        plan,
+        threads=options.threads or known.threads,
+        tokenizer=options.tokenizer or known.tokenizer,
+        language=options.language or known.language,
+    )
+
+
+def _tell_of_language(plan: Plan) -> None:
+    if plan.tokenizer == "moses" and plan.language not in LANGUAGES:
+        output().print(
+            f"moses does not know the language {plan.language!r}: it splits text by the "
+            f"abbreviations of English",
+            markup=False,
+        )
 
 
 def _tell_softmax_alone(plan: Plan) -> None:

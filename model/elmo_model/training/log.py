@@ -92,6 +92,11 @@ class RunLog:
         tokens = step * self._plan.recipe.tokens_per_step
         self._append({"step": step, "tokens": tokens, **figures})
 
+    def perplexity(self, step: int) -> float | None:
+        """Return the held-out perplexity after a step; None where it was not measured."""
+        found = [line for line in read(self._path) if "heldout_perplexity" in line]
+        return next((line["heldout_perplexity"] for line in found if line["step"] == step), None)
+
     def _append(self, line: Mapping[str, Any]) -> None:
         """Append a line; it is in the file when this returns."""
         with self._path.open("a", encoding="utf-8") as file:

@@ -11,6 +11,7 @@ from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.errors import OptionError, shown
 from elmo_model.models.opening import open_model
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.network.description import Description
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.recipe import DEFAULT_SHAPE, RECIPES, SHAPES, Recipe, Shape
@@ -23,7 +24,8 @@ class TrainOptions:
 
     `threads` are torch's; without them a new run tries one and all, and a run that goes on keeps
     its own. Intervals (`..._every`) are in steps; `save_minutes` is the longest time between two
-    snapshots. `minutes` ends this call early, saved.
+    snapshots. `minutes` ends this call early, saved. `tokenizer` and `language` are stated in the
+    model and split nothing; without them a run has those of its weights, or moses and en.
     """
 
     run: Path
@@ -51,6 +53,8 @@ class TrainOptions:
     save_every: int = 5000
     save_minutes: float = 5.0
     encoded: Path | None = None
+    tokenizer: str | None = None
+    language: str | None = None
 
     def check(self) -> None:
         """Check the options together. Raises OptionError, which names them."""
@@ -119,6 +123,7 @@ class TrainOptions:
             steps = max(1, self.tokens // recipe.tokens_per_step)
         else:
             steps = self.steps or recipe.steps_of(pairs)
+        stated = Description("moses", "en") if network is None else network.origin.description
         mixed = recipe.mixed and self.chosen_device() == "cuda"
         return Plan(
             name=self.name or self.run.resolve().name,
@@ -130,6 +135,8 @@ class TrainOptions:
             precision=self.precision or ("bfloat16" if mixed else "float32"),
             text=tuple((path.name, path.stat().st_size) for path in shards),
             weights=None if network is None else network.origin.revision,
+            tokenizer=self.tokenizer or stated.tokenizer or "moses",
+            language=self.language or stated.language or "en",
         )
 
     def _recipe(self, words: int) -> Recipe:

@@ -13,6 +13,7 @@ from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import needed_softmax, open_model
 from elmo_model.network.config import ElmoConfig, flat
+from elmo_model.network.description import Description
 from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet
@@ -24,16 +25,17 @@ from elmo_model.training.snapshot import Snapshot, latest, step_of
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.validation import validated
 
-_MAY_CHANGE = {"name", "steps", "recipe.epochs", "digest", "threads"}
-"""The values of a plan that may change: epochs decide steps alone, `begin` compares the digest, and
-other threads change last digits."""
+_MAY_CHANGE = {"name", "tokenizer", "language", "steps", "recipe.epochs", "digest", "threads"}
+"""The values of a plan that may change: the first three decide no number, epochs decide steps,
+`begin` compares the digest, and other threads change last digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that decides the numbers of a run: equal plans give equal weights.
 
-    `name`, which decides none, is that of the network that is written. `words` is the size of the
+    `name`, `tokenizer` and `language`, which decide none, are stated in the file of the network.
+    `words` is the size of the
     vocabulary; `text` names every shard with its size in bytes; `weights` is the revision of the
     network that the run starts from, None for random weights; `digest` is that of the encoded text,
     None before it is encoded. `threads` are those of a CPU, None before they are chosen: other
@@ -51,6 +53,8 @@ class Plan:
     weights: str | None = None
     digest: str | None = None
     threads: int | None = None
+    tokenizer: str = "moses"
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +136,16 @@ class Folder:
                 f"{self.path}: holds no run that this version reads: {error}"
             ) from error
 
-    def export(self, model: LanguageModel, plan: Plan, vocabulary: Vocabulary) -> None:
+    def export(
+        self, model: LanguageModel, name: str, vocabulary: Vocabulary, description: Description
+    ) -> None:
         """Write the network as model.safetensors, for serving, and as the published pair.
 
-        The softmax is a file of its own beside the first.
+        The first states the description; the softmax is a file of its own beside it.
         """
         elmo = model.elmo
         number = revision(elmo.config, elmo.state_dict())
-        elmo.origin = Origin(plan.name, native.NAME, number)
+        elmo.origin = Origin(name, native.NAME, number, description)
         path = self.path / native.RUN_FILE
         native.save(elmo, path)
         beside, layer = path.with_suffix(softmax.ENDING), model.softmax

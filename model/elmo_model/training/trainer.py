@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from elmo_model.inference.centre import CENTRE_TOKENS, centre_of, first_tokens
 from elmo_model.models.opening import find_softmax
+from elmo_model.network.description import Description, Trained
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.progress import output, steps
@@ -30,6 +32,8 @@ from elmo_model.training.vocabulary import Vocabulary
 # Characters of distinct words that pass the CNN at once on a CPU, where they should stay in the
 # cache.
 _CHUNK = 8192
+
+_CENTRE_BATCH = 1024  # tokens that are computed at once for the centre
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +92,22 @@ class Trainer:
         with steps(console, lines=False) as on_step:
             log = RunLog(self._folder.log, self._plan, begun, self._seconds, console, on_step)
             stopped = self._train(heldout, should_stop, log)
-            self._folder.export(self._average.model, self._plan, self._vocabulary)
+            description = self._description(heldout, log.perplexity(self._step))
+            model = self._average.model
+            self._folder.export(model, self._plan.name, self._vocabulary, description)
         return Outcome(begun, self._step, self._plan.steps, stopped)
+
+    def _description(
+        self, heldout: Sequence[Sequence[str]], perplexity: float | None
+    ) -> Description:
+        """Return the description of the network as it is; its centre is that of held-out text."""
+        plan, centre = self._plan, None
+        if heldout and self._options.heldout is not None:
+            text = first_tokens(heldout, CENTRE_TOKENS)
+            name, network = self._options.heldout.name, self._average.model.elmo
+            centre = centre_of(network, _CENTRE_BATCH, text, name)
+        trained = Trained(self._step * plan.recipe.tokens_per_step, perplexity)
+        return Description(plan.tokenizer, plan.language, centre, trained)
 
     def trial(self) -> None:
         """Compute losses and gradients of the next batch, and change nothing."""

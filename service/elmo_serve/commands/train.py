@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from elmo_model.text.tokenizers import TOKENIZERS
 from elmo_model.training.recipe import (
     DEFAULT_SHAPE,
     OPTIMISERS,
@@ -171,6 +172,17 @@ def _both(name: str) -> str:
     "--name",
     show_default="the name of the folder",
     help="Name of the model. Without it model.safetensors, given by its own path, is called model.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Choice(tuple(TOKENIZERS)),
+    show_default="that of --weights, or moses",
+    help="The tokenizer that made TEXT, stated in the model: nothing is split.",
+)
+@click.option(
+    "--language",
+    show_default="that of --weights, or en",
+    help="Code of the language of TEXT, stated in the model.",
 )
 @click.option(
     "--precision",

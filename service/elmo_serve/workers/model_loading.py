@@ -13,7 +13,7 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference import row_buckets
-from elmo_model.inference.centre import centre_of
+from elmo_model.inference.centre import stated_or_computed
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
@@ -97,7 +97,7 @@ def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
     else:
         warmed_up = warm_up(encoder, device, settings)
     centre = known.info.centre if known is not None else None
-    centre = centre or centre_of(encoder, max(warmed_up.tokens, _LEAST_TOKENS))
+    centre = centre or stated_or_computed(encoder, max(warmed_up.tokens, _LEAST_TOKENS))
     return Runner(
         encoder,
         device,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.inference.centre import centre_of, sentences
+from elmo_model.inference.centre import centre_of, first_tokens, sentences
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
 
@@ -55,3 +55,9 @@ def test_the_text_is_some_hundred_tokenised_sentences_and_the_card_names_it() ->
 @pytest.fixture(scope="module")
 def english() -> ElmoNetwork:
     return open_model("english")
+
+
+def test_the_first_sentences_have_the_tokens_that_are_asked_for() -> None:
+    text = [["a"] * 3, ["b"] * 4, ["c"] * 5]
+
+    assert [len(first_tokens(text, count)) for count in (1, 3, 4, 8, 99)] == [1, 1, 2, 3, 3]

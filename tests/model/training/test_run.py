@@ -11,6 +11,8 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
+from elmo_model.models.opening import open_model
+from elmo_model.network.description import Trained
 from elmo_model.network.state import State
 from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
@@ -19,7 +21,15 @@ from elmo_model.training.run import Folder, trained_model
 from elmo_model.training.snapshot import Snapshot, latest
 from tests.support import reference
 from tests.support.checkpoints import read_pair
-from tests.support.training_runs import SENTENCES, TEXT, last_snapshot, options, with_changes
+from tests.support.training_runs import (
+    HELDOUT,
+    SENTENCES,
+    TEXT,
+    last_snapshot,
+    lines,
+    options,
+    with_changes,
+)
 
 
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
@@ -176,3 +186,49 @@ def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, 
     torch.save({key: value for key, value in content.items() if value is not ...}, path)
     with pytest.raises(TrainingError, match=r"000000003\.pt: is damaged or no snapshot: lacks '"):
         Snapshot.read(path)
+
+
+def test_a_run_states_how_its_text_was_split_and_what_it_learned(
+    copied: TrainOptions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = open_model(copied.run).origin.description
+    train(replace(copied, name="english", tokenizer="ptb", language="nn"))
+    chosen = open_model(copied.run).origin.description
+    train(replace(copied, name="english"))  # the same run goes on with what it was told
+    again = open_model(copied.run).origin
+    train(replace(copied, name="english", tokenizer="moses", language="nn"))
+    told = capfd.readouterr()
+    back = open_model(copied.run).origin
+
+    assert (first.tokenizer, first.language) == ("moses", "en")
+    assert first.trained == Trained(240, lines(copied.run)[-1]["heldout_perplexity"])
+    assert (chosen.tokenizer, chosen.language) == ("ptb", "nn")
+    assert (again.description.tokenizer, again.description.language) == ("ptb", "nn")
+    assert (back.name, back.description.tokenizer, back.description.language) == (
+        *("english", "moses"),
+        "nn",
+    )
+    assert again.revision == back.revision
+    assert "'nn'" in told.out + told.err
+
+
+def test_the_centre_of_a_run_is_the_mean_of_its_heldout_text(whole: TrainOptions) -> None:
+    elmo = open_model(whole.run)
+    text = [line.split() for line in HELDOUT.read_text(encoding="utf-8").splitlines() if line]
+
+    centre = elmo.origin.description.centre
+
+    assert centre is not None and centre.text == HELDOUT.name
+    assert centre.tokens == sum(map(len, text))
+    expected = torch.cat(elmo.embed(text), dim=1).double().mean(dim=1)
+    # float32 sums in another order
+    np.testing.assert_allclose(centre.layers, expected.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_run_from_weights_states_the_tokenizer_of_the_weights(tmp_path: Path) -> None:
+    chosen = options(tmp_path, "run", shape=None, weights="english", steps=1, softmax_steps=1)
+    network = chosen.network()
+
+    plan = chosen.plan([Path(TEXT)], 0, 30, chosen.config(network), network)
+
+    assert (plan.tokenizer, plan.language) == ("ptb", "en")

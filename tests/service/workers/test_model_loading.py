@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import load
+from elmo_model.checkpoints import load, save
 from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
+from elmo_model.network.description import Centre, Description
 from elmo_serve.workers.messages import Ready, RunnerSettings, WarmUp
 from elmo_serve.workers.model_loading import (
     ModelLoadError,
@@ -59,6 +60,20 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     third, _ = start(replace(own, known=other))
     assert third is not None and third.info.centre is not info.centre
     assert third.warm_up.seconds_per_token not in (0, 1.0)
+
+
+def test_the_centre_that_a_checkpoint_states_is_that_of_the_model(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path / "pair"))
+    layers = torch.rand(elmo.config.layers, elmo.config.dimension).numpy()
+    stated = Description(centre=Centre("held.txt", 9_000, layers))
+    elmo.origin = replace(elmo.origin, description=stated)
+    save(elmo, tmp_path / "own.safetensors")
+
+    runner, _ = start(settings(tmp_path / "own.safetensors"))
+
+    assert runner is not None and runner.info.centre is not None
+    assert (runner.info.centre.text, runner.info.centre.tokens) == ("held.txt", 9_000)
+    assert (runner.info.centre.layers == layers).all()
 
 
 class LimitedEncoder:

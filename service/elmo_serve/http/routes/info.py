@@ -60,7 +60,10 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     responses={200: {"model": CentreResponse, "description": "The centre."}},
 )
 async def get_centre(server: TheServer, model: Model = None) -> Response:
-    """Return the mean of each layer over a text that comes with the program.
+    """Return the mean of each layer over a text, which `text` names.
+
+    It is the held-out text of a model that `elmo train` made, else `english`, which comes with the
+    program.
 
     Vectors of one layer share a large common part. Subtract the centre from both before their
     cosine tells how alike they are.
