@@ -12,7 +12,7 @@ ElmoError
     │   ├── TooLarge           413
     │   └── InvalidRequest     400, 406, 415, 422
     ├── TryLater           429, 503, for longer than the client's patience
-    └── ServerFailed       500, 504 and other 5xx
+    └── ServerFailed       408, 500, 504 and other 5xx
 """
 
 # ruff: noqa: N818 - the names say which response they stand for
@@ -118,7 +118,10 @@ class TryLater(Refused):
 
 
 class ServerFailed(Refused):
-    """5xx other than 503. Not sent again where the input itself may be the cause."""
+    """5xx other than 503, or 408: the time was over before the body had arrived.
+
+    Not sent again where the input itself may be the cause.
+    """
 
 
 _BY_STATUS: dict[int, type[Refused]] = {
@@ -126,6 +129,7 @@ _BY_STATUS: dict[int, type[Refused]] = {
     401: Unauthorized,
     404: NotFound,
     406: InvalidRequest,
+    408: ServerFailed,
     413: TooLarge,
     415: InvalidRequest,
     422: InvalidRequest,

@@ -128,7 +128,7 @@ class NotAcceptable(RequestError, status=406, title="No acceptable media type"):
 
 
 class RequestTimeout(RequestError, status=408, title="The request did not come in time"):
-    """The head did not come in time; for a body it is DeadlineExceeded."""
+    """The head or the body did not come in time. The connection closes."""
 
 
 class Conflict(RequestError, status=409, title="Refused in the server's present state"): ...

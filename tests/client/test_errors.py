@@ -36,6 +36,7 @@ DOCUMENT = {
         (500, "ServerFailed"),
         (502, "ServerFailed"),
         (503, "TryLater"),
+        (408, "ServerFailed"),
         (504, "ServerFailed"),
     ],
 )

@@ -19,12 +19,13 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from elmo_serve.errors import MalformedRequest, RequestTimeout, ServiceError
+from elmo_serve.errors import MalformedRequest, RequestTimeout, ServiceError, Unavailable
 from elmo_serve.http import headers
 from elmo_serve.http.error_responses import raw_response
 
-_LEAST_PACE: Final = 1 << 16
-"""Least mean pace in bytes a second at which a client must read a response."""
+_LEAST_PACE: Final = 1 << 18
+"""Least mean pace in bytes a second at which a client must read a response. A lower one lets slow
+readers hold the bytes of large responses for longer: at this one, 1 GiB for 68 minutes."""
 
 _READ_AWAY_BYTES: Final = 1 << 20
 """Largest body that is read away after its request was refused. Reading more costs more than the
@@ -41,18 +42,23 @@ _log = logging.getLogger(__name__)
 class ConnectionLimits:
     """The limits of a server's connections.
 
-    At most `connections` are served. A client may take `client_seconds` for the head of a request,
-    and for a response in addition to its bytes at `_LEAST_PACE`. `refused` is called with the
-    status of each request that ends before the application sees it.
+    At most `connections` are served. A client may take `head_seconds` for the head of a request,
+    and `response_seconds` for a response in addition to its bytes at `_LEAST_PACE`. `refused` is
+    called with the status of each request that ends before the application sees it.
     """
 
     connections: int
-    client_seconds: float
+    head_seconds: float
+    response_seconds: float
     refused: Callable[[int], None]
 
 
 class Http11(H11Protocol):
-    """One connection. `is_surplus` tells whether there were too many when it was opened."""
+    """One connection.
+
+    `is_surplus` tells whether there were too many when it was opened, `refused` is the status with
+    which the parser answered a request that the application had begun.
+    """
 
     def __init__(
         self,
@@ -64,6 +70,7 @@ class Http11(H11Protocol):
     ) -> None:
         super().__init__(config, server_state, {**app_state, _STATE: self}, _loop)
         self.is_surplus = False
+        self.refused: int | None = None
         self._is_ended = False
         self._limits = limits
         self._head_timer: asyncio.TimerHandle | None = None
@@ -97,7 +104,13 @@ class Http11(H11Protocol):
             return
         if not self.transport.get_write_buffer_size():
             self._response_due = None
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except MemoryError:
+            # The parser may have lost some bytes: there is no state to go on from.
+            _log.error("a connection was closed, out of memory")
+            self._is_ended = True
+            self._end_with(Unavailable("The server lacks memory.", retry_after=1))
         if self._is_in_request() or self.transport.is_closing():
             self._stop_head_timer()
         elif self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
@@ -145,7 +158,7 @@ class Http11(H11Protocol):
         if self.transport.is_closing():
             return
         if self._response_due is None or not self.transport.get_write_buffer_size():
-            self._response_due = self.loop.time() + self._limits.client_seconds
+            self._response_due = self.loop.time() + self._limits.response_seconds
         self._response_due += size / _LEAST_PACE
         self._stop_response_timer()
         self._response_timer = self.loop.call_at(self._response_due, self._response_overdue)
@@ -167,10 +180,15 @@ class Http11(H11Protocol):
 
         A response that has begun is broken off.
         """
+        self._end_with(MalformedRequest("What was sent is not HTTP/1.1."))
+
+    def _end_with(self, error: ServiceError) -> None:
+        """Answer with an error and close, or break off a response that has begun."""
         if not self._is_in_request():
-            self._limits.refused(MalformedRequest.status)
+            self._limits.refused(error.status)
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._refuse(MalformedRequest("What was sent is not HTTP/1.1."))
+            self.refused = error.status
+            self._refuse(error)
         else:
             self.transport.abort()
 
@@ -192,7 +210,7 @@ class Http11(H11Protocol):
     # Timers
 
     def _start_head_timer(self) -> None:
-        self._head_timer = self.loop.call_later(self._limits.client_seconds, self._head_overdue)
+        self._head_timer = self.loop.call_later(self._limits.head_seconds, self._head_overdue)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
@@ -203,7 +221,7 @@ class Http11(H11Protocol):
         """Close; answer 408 if a part of a head has come."""
         if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
             self._limits.refused(RequestTimeout.status)
-            seconds = f"{self._limits.client_seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)"
+            seconds = f"{self._limits.head_seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)"
             self._refuse(RequestTimeout(f"The head had not come within {seconds}."))
         else:
             self.transport.close()
@@ -225,6 +243,7 @@ class _NoConnection:
     """Stands in where the application runs without `Http11`."""
 
     is_surplus = False
+    refused = None
 
     def response_starts(self, scope: Scope, size: int) -> bool:
         return False

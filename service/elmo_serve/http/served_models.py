@@ -173,7 +173,7 @@ class ServedModels:
         if model is not None:
             return model
         for model in self._models:
-            if model.pool.info is not None and model.pool.info.name == name:
+            if model.pool.info is not None and model.pool.info.name.casefold() == name.casefold():
                 return model
         names = ", ".join(repr(model.name) for model in self._models)
         verb = "is" if len(self._models) == 1 else "are"

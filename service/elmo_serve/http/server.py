@@ -99,6 +99,7 @@ class _UvicornServer(uvicorn.Server):
         limits = ConnectionLimits(
             settings.max_connections,
             settings.client_timeout_seconds,
+            settings.request_timeout_seconds,
             partial(count_unparsed, server.metrics),
         )
         super().__init__(

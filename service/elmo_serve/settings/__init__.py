@@ -172,12 +172,12 @@ class Settings(BaseModel):
     )
     request_timeout_seconds: _Seconds = Field(
         60.0,
-        description="Longest time for a request in seconds, which X-Request-Timeout can shorten.",
+        description="Longest time for a request in seconds, which X-Request-Timeout can shorten. A "
+        "client may take as long again to read the response, and a second for each 256 KiB.",
     )
     client_timeout_seconds: _Seconds = Field(
         30.0,
-        description="Longest time in seconds for a client to send the head of a request, and to "
-        "read a response, which has another second for each 64 KiB.",
+        description="Longest time in seconds for a client to send the head of a request.",
     )
     keep_alive_seconds: int = Field(
         75,

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES
 from tests.conftest import KEY
 from tests.support.processes import own_memory, shared_memory
 from tests.support.raw_http import (
@@ -85,6 +86,7 @@ def memory(server: Running) -> float:
         (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
         (HEAD + b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
         (HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (HEAD.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n0\r\n\r\n", 400),
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;" + b"x" * 70_000, 400),
@@ -100,6 +102,41 @@ def test_bytes_that_are_no_clear_request_are_refused_and_the_connection_closed(
 
     assert statuses(answer) in ([found], [400])
     assert (b"application/problem+json" in answer) == (found != 200)
+
+
+def test_options_of_the_server_as_a_whole_are_answered(strict: Running) -> None:
+    with connected(strict) as connection:
+        connection.sendall(b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+        assert statuses(read(connection)) == [204]
+
+
+def test_nonsense_in_the_middle_of_a_body_counts_as_it_is_answered(strict: Running) -> None:
+    def counted(status: int) -> float:
+        labels = {"method": "POST", "route": "/embed", "status": str(status)}
+        return strict.metric("elmo_http_requests_total", **labels)
+
+    before = counted(400), counted(499)
+    with connected(strict) as connection:
+        chunk = b"%x\r\n%s\r\n" % (SMALL_BODY_BYTES + 1, b" " * (SMALL_BODY_BYTES + 1))
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        strict.until(lambda: strict.metric("elmo_receiving_bytes") > 0)
+        connection.sendall(b"nonsense\r\n")
+
+        problem(read(connection), 400, "malformed-request")
+    strict.until(lambda: strict.metric("elmo_receiving_bytes") == 0)
+    assert (counted(400), counted(499)) == (before[0] + 1, before[1])
+
+
+def test_a_body_that_is_slower_than_its_time_is_no_failure_of_the_server(strict: Running) -> None:
+    before = strict.metric("elmo_failures_total", reason="deadline")
+    with connected(strict) as connection:
+        connection.sendall(HEAD + b"X-Request-Timeout: 0.01\r\nContent-Length: 9\r\n\r\n{")
+
+        answer = read(connection)
+    problem(answer, 408, "request-timeout")
+    assert b"connection: close" in answer.lower()
+    assert strict.metric("elmo_failures_total", reason="deadline") == before
 
 
 def test_nothing_is_answered_twice_when_nonsense_follows_a_request(strict: Running) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.checkpoints import write_pair
+from tests.support.in_process import in_process
 from tests.support.servers import SMALL, Running, running
 
 SENTENCE = ["The", "bank"]
@@ -42,6 +43,14 @@ def test_a_request_chooses_its_model(several: Running) -> None:
     assert (first["model"], np.shape(first["embeddings"][0])) == ("small", (3, 2, 32))
     assert (four["model"], np.shape(four["embeddings"][0])) == ("four", (4, 2, 12))
     assert embedded(several, model="SMALL").json() == first
+
+
+async def test_names_have_no_case_neither_has_that_of_the_checkpoint() -> None:
+    async with in_process() as serving:
+        models = serving.server.models
+        assert (models.first.name, models.first.info.name) == ("small", "fake")
+
+        assert [models.get(name) for name in ("SMALL", "Fake")] == [models.first] * 2
 
 
 def test_a_model_that_fails_to_load_fails_alone(several: Running) -> None:

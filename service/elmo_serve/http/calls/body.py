@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.errors import DeadlineExceeded, TooLarge, Unavailable
+from elmo_serve.errors import DeadlineExceeded, RequestTimeout, TooLarge, Unavailable
 from elmo_serve.http import headers
 from elmo_serve.scheduling.budgets import Budget
 
@@ -120,9 +120,9 @@ class Deadlines:
 class Deadline:
     """An async context manager, whose block ends early with an error.
 
-    DeadlineExceeded when its time is over, DisconnectError when the client leaves, Unavailable when
-    the server stops. `overdue` is the text of DeadlineExceeded with a place for the seconds; the
-    block sets it to what it does at the time.
+    DeadlineExceeded when its time is over, or RequestTimeout where the body has not come by then;
+    DisconnectError when the client leaves, Unavailable when the server stops. `overdue` is the text
+    of DeadlineExceeded with a place for the seconds; the block sets it to what it does at the time.
     """
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:
@@ -180,6 +180,11 @@ class Deadline:
         except TimeoutError:
             if self._error is not None:
                 raise self._error from None
+            if (
+                self.overdue == NOT_RECEIVED
+            ):  # by the client's fault, so it is counted as no failure
+                detail = NOT_RECEIVED.format(self._seconds)
+                raise RequestTimeout(detail, headers={"Connection": "close"}) from None
             error = DeadlineExceeded(self.overdue.format(self._seconds))
         if isinstance(error, DeadlineExceeded):
             self._all.overdue.inc()

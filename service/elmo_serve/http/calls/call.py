@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from fastapi import Request
 from numpy.typing import NDArray
@@ -61,7 +61,8 @@ class EmbeddingCall:
         self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
         self._client = headers.client(self.scope)
         self._answer = self.server.engine.answers.hold(self._client)
-        self._is_answered = False
+        self._is_answered = self._is_abandoned = False
+        self._thread: asyncio.Future[Any] | None = None
         headers.check_media_type(self.scope)
 
     async def __aenter__(self) -> Self:
@@ -74,7 +75,16 @@ class EmbeddingCall:
         finally:
             self._body.release()
             if not self._is_answered:
-                self._answer.release()
+                self._is_abandoned = True
+                if self._thread is None or self._thread.done():
+                    self._answer.release()
+                else:  # it holds the arrays, and what it has made of them, until its end
+                    self._thread.add_done_callback(self._end_thread)
+
+    def _end_thread(self, thread: asyncio.Future[Any]) -> None:
+        self._answer.release()
+        if not thread.cancelled():
+            thread.exception()  # nobody else looks at it
 
     async def body(self, model: type[RequestT]) -> Parsed[RequestT]:
         """Receive the body and parse it as `model`, a large one in another process.
@@ -164,10 +174,16 @@ class EmbeddingCall:
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute a part of the response in a thread.
 
-        When the time is over, the thread keeps running and its result is discarded.
+        When the time is over, the thread keeps running and its result is discarded; if it has not
+        begun by then, it does nothing. The bytes of the response count until it ends.
         """
         self._deadline.overdue = _NOT_WRITTEN
-        return await asyncio.to_thread(work, *args, **kwargs)
+
+        def run() -> T | None:
+            return None if self._is_abandoned else work(*args, **kwargs)
+
+        self._thread = asyncio.ensure_future(asyncio.to_thread(run))
+        return cast(T, await asyncio.shield(self._thread))
 
     def response(self, chunks: list[Chunk], *more: tuple[bytes, bytes]) -> "ChunkedResponse":
         """Return a response, JSON unless `more` headers say otherwise.

@@ -102,6 +102,8 @@ class RequestContext:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
+            if status == _CLIENT_LEFT and connection.refused is not None:
+                status = connection.refused
             scope["state"]["log_fields"]["response_bytes"] = size
             self._note(scope, status, time.perf_counter() - start)
             logs.request_id.reset(token)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_model.errors import shown
@@ -65,6 +66,9 @@ class RequestChecks:
         try:
             for check in self._checks:
                 check(scope)
+            if (scope["method"], scope["path"]) == ("OPTIONS", "*"):  # of the server as a whole
+                await Response(status_code=204)(scope, receive, send_and_note)
+                return
             await self._app(scope, receive_some, send_and_note)
         except DisconnectError:
             return  # there is nobody to send a response to
@@ -80,17 +84,19 @@ class RequestChecks:
 def check_head(scope: Scope) -> None:
     """Answer 400 to ambiguous framing and other versions of HTTP, 404 to a line break in a path.
 
-    Content-Length beside Transfer-Encoding is how requests are smuggled past a proxy (RFC 9112,
-    6.1). A line break at the end of a path is ignored by Starlette's routes: their patterns end
-    with `$`, which also matches before it.
+    Content-Length beside Transfer-Encoding is how requests are smuggled past a proxy, and HTTP/1.0
+    has no Transfer-Encoding (RFC 9112, 6.1). A line break at the end of a path is ignored by
+    Starlette's routes: their patterns end with `$`, which also matches before it.
     """
     if scope["http_version"] not in _VERSIONS:
         raise MalformedRequest("What was sent is not HTTP/1.1.", headers=_CLOSE)
-    framings = (headers.first(scope, each) for each in (b"content-length", b"transfer-encoding"))
-    if all(each is not None for each in framings):
-        raise MalformedRequest(
-            "The request has both Content-Length and Transfer-Encoding.", headers=_CLOSE
-        )
+    if headers.first(scope, b"transfer-encoding") is not None:
+        if scope["http_version"] == "1.0":
+            raise MalformedRequest("HTTP/1.0 has no Transfer-Encoding.", headers=_CLOSE)
+        if headers.first(scope, b"content-length") is not None:
+            raise MalformedRequest(
+                "The request has both Content-Length and Transfer-Encoding.", headers=_CLOSE
+            )
     if "\n" in scope["path"]:
         raise UnknownRoute(f"No route {shown(scope['path'])}; /docs lists them.")
 

@@ -12,6 +12,7 @@ from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.http.calls.body import Deadlines, DisconnectError
 from elmo_serve.http.calls.call import EmbeddingCall
 from tests.support.asgi import http_scope
+from tests.support.engines import until
 from tests.support.in_process import in_process
 
 
@@ -138,13 +139,16 @@ async def test_the_watch_ends_with_its_request() -> None:
 
 
 async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:
-    """A response that a thread encodes must not come long after its `X-Request-Timeout`."""
+    """It holds its arrays until then, so their bytes count, and what waits for it never begins."""
     async with in_process() as serving:
         scope = http_scope("/embed", X_Request_Timeout="0.5")
-        never = threading.Event()
+        end, answers = threading.Event(), serving.server.engine.answers
         try:
             with pytest.raises(DeadlineExceeded, match=r"within 0\.5 s, but the response was not"):
                 async with EmbeddingCall(Request({**scope, "app": serving.app})) as call:
-                    await call.in_thread(never.wait)
+                    call.reserve(100)
+                    await call.in_thread(end.wait)
+            assert answers.used == 100
         finally:
-            never.set()
+            end.set()
+        await until(lambda: answers.used == 0)
