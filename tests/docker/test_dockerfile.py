@@ -53,8 +53,7 @@ def test_no_code_asks_for_the_name_of_the_user() -> None:
 
 def test_a_release_names_its_base_by_digest() -> None:
     assert re.findall(r"^FROM (\S+)", TEXT, re.MULTILINE) == ["${BASE}", "${BASE}"]
-    text = (ROOT / "docs" / "deploy.md").read_text()
-    assert "BASE=python@sha256:" in text
+    assert "BASE=python@sha256:" in (ROOT / "Makefile").read_text()
 
 
 def test_secrets_and_weights_reach_neither_git_nor_the_image() -> None:
