@@ -59,12 +59,12 @@ class Readiness:
             return "it cannot serve; the log has the reason"
         if self._helpers.fault is not None:
             return "no helper process can be started; the log has the reason"
-        reasons = {model.name: model.public_reason for model in self._models}
-        is_loading = any(model.state == "loading" for model in self._models)
-        if not is_loading and None in reasons.values():
+        found = {model.name: model.condition for model in self._models}
+        is_loading = any(each.state == "loading" for each in found.values())
+        if not is_loading and any(each.public is None for each in found.values()):
             return None
-        found = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
-        return "; ".join(found) if len(reasons) > 1 else next(iter(reasons.values()))
+        reasons = [f"{name}: {each.public}" for name, each in found.items() if each.public]
+        return "; ".join(reasons) if len(found) > 1 else next(iter(found.values())).public
 
     async def open(self) -> None:
         """Wait until each model is loaded or has failed; give a `reason` when all have failed."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from elmo_model.errors import shown
@@ -10,7 +11,6 @@ from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.output import LayerName, Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks import TaskFolder, TaskOwner
@@ -23,13 +23,25 @@ _RETRY_SECONDS: Final = 1.0
 _FAILED_RETRY_SECONDS: Final = 60.0
 """Retry-After of requests to a model that failed to load: it is tried again rarely."""
 
-_PUBLIC_REASONS: Final[dict[ModelState, str]] = {
-    "loading": "the model is loading",
-    "down": "the model has lost its workers, which are being replaced",
-    "failed": "the model could not be loaded; GET /info and the log have the reason",
-}
+_LOADING: Final = "the model is loading"
+_DOWN: Final = "the model has lost its workers, which are being replaced"
+_FAILED: Final = "the model could not be loaded; GET /info and the log have the reason"
 
 _log = logging.getLogger("elmo_serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The state of a model, and why no request to it can be answered now; None when it can.
+
+    `loading` is before the first start has ended, `failed` when that start failed for good. Later a
+    model is `ready` while a worker can answer, and `down` while none can. `reason` may have paths,
+    `public` has none.
+    """
+
+    state: ModelState
+    public: str | None
+    reason: str | None
 
 
 class ServedModel:
@@ -77,39 +89,21 @@ class ServedModel:
         return TaskOwner(info.layers, self.name, info.name, info.revision, self._is_first)
 
     @property
-    def state(self) -> ModelState:
-        """`loading` before its first start has ended, `failed` if that start failed for good.
-
-        Later it is `ready` while a worker can answer, and `down` while none can.
-        """
+    def condition(self) -> Condition:
+        """The state of the model now."""
+        reason = self._engine.unavailable_reason(self.name)
         if self.fault is not None:
-            return "failed"
+            return Condition("failed", _FAILED, self.fault)
         if self._tasks is None:
-            return "loading"
-        return "ready" if self.pool.is_ready else "down"
+            return Condition("loading", _LOADING, reason or "the tasks are being read")
+        if not self.pool.is_ready:
+            return Condition("down", _DOWN, reason)
+        return Condition("ready", reason, reason)  # a server that drains answers none
 
     @property
     def can_recover(self) -> bool:
         """Tell whether the model may answer again without a restart of the server."""
         return self.fault is None and self.pool.can_recover
-
-    @property
-    def reason(self) -> str | None:
-        """Why no request to the model can be answered now, with paths; None when it can."""
-        reason = self.fault or self._engine.unavailable_reason(self.name)
-        if reason is None and self._tasks is None:
-            return "the tasks are being read"
-        return reason
-
-    @property
-    def status(self) -> ModelStatus:
-        """The state of the model, as /info shows it."""
-        return ModelStatus(model=self.name, state=self.state, reason=self.reason or "")
-
-    @property
-    def public_reason(self) -> str | None:
-        """Why no request to the model can be answered now, without paths; None when it can."""
-        return _PUBLIC_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
 
     def output(self, asked: EmbedRequest | NeighboursRequest, default: LayerName) -> Output:
         """Return the output of the layers, the task or the mix of a request, or of `default`.
@@ -136,9 +130,9 @@ class ServedModel:
         self.uses.close()
 
     def unavailable(self, reason: str | None = None) -> Unavailable:
-        """Return the error of a request to the model: `reason`, or else `public_reason`."""
+        """Return the error of a request to the model: `reason`, or else the public one."""
         seconds = _RETRY_SECONDS if self.fault is None else _FAILED_RETRY_SECONDS
-        why = self.public_reason if reason is None else reason
+        why = reason or self.condition.public
         return Unavailable(f"{self.name!r} is not ready: {why}.", retry_after=seconds)
 
 

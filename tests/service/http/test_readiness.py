@@ -72,12 +72,12 @@ async def test_one_of_several_models_that_fails_at_first_is_served_once_it_loads
     await server.readiness.open()
     late = server.models.get("b")
     assert server.readiness.public_reason is None
-    assert (late.state, late.pool.slots[0].has_given_up) == ("failed", True)
+    assert (late.condition.state, late.pool.slots[0].has_given_up) == ("failed", True)
 
     late.pool.slots[0].start(Ready(INFO))  # its time, some minutes later
-    await until(lambda: late.state == "ready")
+    await until(lambda: late.condition.state == "ready")
 
-    assert late.public_reason is None
+    assert late.condition.public is None
     await server.close()
 
 
@@ -88,7 +88,7 @@ async def test_a_server_is_not_ready_while_one_of_its_models_loads(tmp_path: Pat
     server = assemble(settings, lambda runner, _: GatedWorker(loads=runner.model == "/a"))
     server.engine.start()
     opening = asyncio.ensure_future(server.readiness.open())
-    await until(lambda: server.models.get("a").state == "ready")
+    await until(lambda: server.models.get("a").condition.state == "ready")
 
     assert server.readiness.public_reason == "b: the model is loading"
     with pytest.raises(Unavailable, match="the model is loading"):

@@ -11,6 +11,7 @@ from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,
     LimitsResponse,
+    ModelStatus,
 )
 
 router = APIRouter(tags=["Server"])
@@ -20,14 +21,19 @@ router = APIRouter(tags=["Server"])
 async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     """Return a model, its devices and the limits of the server."""
     served, settings = server.models.get(model), server.settings
+    states = [
+        ModelStatus(model=each.name, state=found.state, reason=found.reason or "")
+        for each in server.models
+        for found in [each.condition]
+    ]
     if served.pool.info is None:
-        states = (each.status for each in server.models)
         reasons = [f"{each.model} ({each.state}): {each.reason}" for each in states if each.reason]
-        raise served.unavailable("; ".join(reasons) if len(server.models) > 1 else served.reason)
+        alone = served.condition.reason
+        raise served.unavailable("; ".join(reasons) if len(states) > 1 else alone)
     info, slots = served.info, served.pool.slots
     return InfoResponse(
         model=served.name,
-        models=[each.status for each in server.models],
+        models=states,
         revision=info.revision,
         format=info.format,
         layers=info.layers,

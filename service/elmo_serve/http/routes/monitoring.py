@@ -88,8 +88,8 @@ def _ready(server: Server) -> Health:
     if (reason := server.readiness.public_reason) is not None:
         raise Unavailable(f"Not ready: {reason}.", retry_after=1)
     lacking = [
-        ModelStatus(model=model.name, state=model.state, reason=reason)
+        ModelStatus(model=model.name, state=found.state, reason=found.public)
         for model in server.models
-        if (reason := model.public_reason) is not None
+        if (found := model.condition).public is not None
     ]
     return Health(status="ready", models=lacking) if lacking else Health(status="ready")

@@ -105,7 +105,7 @@ def _names(server: Server) -> list[str]:
     names = []
     for model in server.models:
         names.append(model.name)
-        if model.state in ("ready", "down"):
+        if model.condition.state in ("ready", "down"):
             tasks = model.tasks.list(model.owner)
             names += [f"{model.name}{TASK_SEPARATOR}{task.name}" for task in tasks]
     return names
