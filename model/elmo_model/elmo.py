@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from elmo_model.checkpoints import load_pair
 from elmo_model.checkpoints.allennlp_archive import stored_arrays
 from elmo_model.inference.encoder import Encoder, refuse_texts
+from elmo_model.models.cached_pair import open_cached_pair
+from elmo_model.models.catalogue import is_address
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.scalar_mix import ScalarMix
@@ -78,7 +80,7 @@ class Elmo(nn.Module):
 
         Args:
             options_file: the options file of a published pair; with `weight_file` None, the name or
-                the path of a model.
+                the path of a model. Both URLs of a published model are its files in the cache.
             weight_file: the weights of the pair.
             num_output_representations: the number of mixes.
             requires_grad: train the weights of the biLM too, not the mixes alone.
@@ -265,7 +267,10 @@ def _network(options: str | Path | None, weights: str | Path | None) -> ElmoNetw
     """Load a network and give it the alphabet of character ids."""
     if options is None:
         raise ValueError("options_file is None, expected the files or the name of a model")
-    network = open_model(options) if weights is None else load_pair(options, weights)
+    if is_address(options) or is_address(weights):
+        network = open_cached_pair(str(options), str(weights))
+    else:
+        network = open_model(options) if weights is None else load_pair(options, weights)
     if not isinstance(network.alphabet, Utf8Alphabet) or network.config.words:
         raise ValueError(f"{options}: is a model without AllenNLP's characters")
     alphabet = _CharacterIds(network.alphabet.max_characters)

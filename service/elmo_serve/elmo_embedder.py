@@ -30,11 +30,13 @@ from elmo_client.transport.requests import (
     check_texts,
 )
 from elmo_model.errors import shown
+from elmo_model.models.catalogue import is_address, not_published, published_pair
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Stateful
+from elmo_serve.models.download import cache_of_environment, fetch, unseen
 from elmo_serve.output import select
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ class ElmoEmbedder:
 
         Args:
             options_file: the options file of a published pair; or the name or path of a model. The
-                default is the original model, fetched at its first use.
+                default is the original model, fetched at its first use. Both URLs of a published
+                model name its pair, which is fetched too.
             weight_file: the weights of the pair.
             cuda_device: number of the CUDA device; -1 for the CPU.
             stateful: carry the LSTM state from call to call, row by row, as AllenNLP did.
@@ -72,7 +75,7 @@ class ElmoEmbedder:
         that cannot be fetched, CannotSend for the URL of a server.
         """
         source = str(options_file)
-        if source.startswith(("http://", "https://")):
+        if is_address(source) and weight_file is None:
             raise CannotSend(
                 f"{source} is a server; expected the path or name of a model: "
                 "elmo_client.ElmoEmbedder takes the vectors of a server"
@@ -196,9 +199,17 @@ def _line(line: str, called: str) -> str:
 
 def _open(model: str, weight_file: str | Path | None, device: str) -> InProcess:
     # torch
-    from elmo_model.checkpoints import load_pair  # noqa: PLC0415
+    from elmo_model.checkpoints import CheckpointError, load_pair  # noqa: PLC0415
+    from elmo_model.models.opening import open_published_pair  # noqa: PLC0415
     from elmo_serve.models.in_process import open_network  # noqa: PLC0415
 
+    if is_address(model) or is_address(weight_file):
+        pair = published_pair(model, str(weight_file))
+        if pair is None:
+            raise CheckpointError(not_published(model, weight_file))
+        with unseen() as on_progress:
+            folder = fetch(pair[0], cache_of_environment(), on_progress)
+        return open_network(open_published_pair(folder, *pair), device=device)
     if weight_file is not None:
         return open_network(load_pair(model, weight_file), device=device)
     return open_network(model, device=device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import torch
 import elmo_client
 from elmo_client import CannotSend
 from elmo_model.checkpoints import CheckpointError
+from elmo_model.models.catalogue import CATALOGUE
 from elmo_serve import ElmoEmbedder
 from elmo_serve.files.inputs import FileError
 from elmo_serve.models.download import DownloadError
@@ -254,3 +256,17 @@ def test_a_text_that_cannot_be_split_is_refused(embedder: ElmoEmbedder) -> None:
         embedder.embed_text(tokens)
     with pytest.raises(CannotSend, match="the tokenizer changed"):
         embedder.embed_text("DOTMULTI", "moses")
+
+
+def test_old_addresses_are_the_published_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    monkeypatch.setenv("ELMO_OFFLINE", "1")
+    options, weights = CATALOGUE["original"].files
+    place = str(tmp_path / "original" / options.name)
+
+    with pytest.raises(DownloadError, match=re.escape(place)):
+        ElmoEmbedder(options.urls()[1], weights.urls()[0])
+    with pytest.raises(CheckpointError, match="elmo download"):
+        ElmoEmbedder(options.urls()[0], CATALOGUE["small"].files[1].urls()[0])

@@ -5,8 +5,11 @@ A module without torch: the server and the command line resolve names before tor
 
 import os
 from pathlib import Path
+from typing import Final
 
-from elmo_model.models.published import Published, load, nlpl_model, nlpl_models
+import platformdirs
+
+from elmo_model.models.published import File, Published, load, nlpl_model, nlpl_models
 
 BUILT_IN = {
     "english": "a small English model, trained for this program",
@@ -38,6 +41,49 @@ def published_model(name: str) -> Published | None:
 def published_models() -> tuple[Published, ...]:
     """Return every published model that is known by name."""
     return (*CATALOGUE.values(), *nlpl_models())
+
+
+CACHE: Final = "ELMO_CACHE"
+"""The variable of the environment that names the cache folder."""
+
+
+def cache_folder(chosen: str | Path | None = None) -> Path | None:
+    """Return the folder of downloaded models: the one that is chosen, or that of the user.
+
+    None where none is chosen and the user has no home.
+    """
+    if chosen:
+        return Path(chosen)
+    try:
+        return platformdirs.user_cache_path("elmo-serve")
+    except RuntimeError:  # a user without a home, as in a container
+        return None
+
+
+def is_address(source: object) -> bool:
+    """Tell whether a source is a URL."""
+    return str(source).startswith(("http://", "https://"))
+
+
+def published_pair(options: str, weights: str) -> tuple[Published, File, File] | None:
+    """Return the published model that has its pair at two URLs, and both files.
+
+    Each file may be named by any of its addresses. None where they are not of one model.
+    """
+    for model in CATALOGUE.values():
+        first = [file for file in model.files if options in file.urls()]
+        second = [file for file in model.files if weights in file.urls() and file not in first]
+        if first and second:
+            return model, first[0], second[0]
+    return None
+
+
+def not_published(options: object, weights: object) -> str:
+    """Return the error message for URLs of no published pair."""
+    return (
+        f"{options} and {weights}: expected both addresses of one published model; "
+        f"`elmo models` lists them, and `elmo download NAME` fetches one"
+    )
 
 
 def tokenization(name_or_path: str, known_as: str = "", revision: str = "") -> tuple[str, str]:

@@ -9,7 +9,12 @@ import torch
 from elmo_model import checkpoints
 from elmo_model.checkpoints import native, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.models.catalogue import canonical, path_fault, tokenization
+from elmo_model.models.catalogue import (
+    canonical,
+    path_fault,
+    tokenization,
+)
+from elmo_model.models.published import File, Published
 from elmo_model.network.elmo import ElmoNetwork, Origin
 
 _log = logging.getLogger(__name__)
@@ -41,6 +46,16 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
             *(name, elmo.origin.name, tokenizer),
         )
     described = replace(stated, tokenizer=tokenizer, language=language)
+    elmo.origin = replace(elmo.origin, description=described)
+    return elmo
+
+
+def open_published_pair(
+    folder: Path, model: Published, options: File, weights: File
+) -> ElmoNetwork:
+    """Load the pair of a published model, whose files lie in a folder. Raises CheckpointError."""
+    elmo = checkpoints.load_pair(folder / options.name, folder / weights.name)
+    described = replace(elmo.origin.description, tokenizer=model.tokenizer, language=model.language)
     elmo.origin = replace(elmo.origin, description=described)
     return elmo
 

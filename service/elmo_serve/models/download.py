@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-import platformdirs
-
 from elmo_model.errors import ElmoError, shown
 from elmo_model.files.atomic import publish, write_bytes
 from elmo_model.files.locks import locked_file
+from elmo_model.models import catalogue
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.models.published import File, Published
 
@@ -79,12 +78,7 @@ class CacheSettings:
 
 def cache_folder(settings: Settings) -> Path | None:
     """Return the cache folder of a server; None where none is set and the user has no home."""
-    if settings.cache is not None:
-        return settings.cache
-    try:
-        return platformdirs.user_cache_path("elmo-serve")
-    except RuntimeError:  # a user without a home, as in a container
-        return None
+    return catalogue.cache_folder(settings.cache)
 
 
 def with_cache(settings: Settings) -> Settings:
