@@ -149,7 +149,11 @@ def pointwise(device: torch.device, dtype: torch.dtype) -> tuple[Pointwise, Poin
 def compiled(
     source: str, names: Sequence[str], device: torch.device, dtype: torch.dtype
 ) -> list[Any] | None:
-    """Return kernels of a source by their names, for factors of a type; None where none can be."""
+    """Return kernels of a source by their names, for factors of a type; None where none can be.
+
+    Raises torch.OutOfMemoryError where memory alone is missing: a later call may succeed, so
+    callers that cache the result do not keep this failure.
+    """
     if dtype not in _TYPES:
         return None
     head = _FUNCTIONS
@@ -160,6 +164,8 @@ def compiled(
             return [torch.cuda._compile_kernel(head + source, name) for name in names]
     except (AttributeError, ImportError, OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
+        if "out of memory" in reason.lower().replace("_", " "):
+            raise torch.OutOfMemoryError(f"kernels on {device}: {reason}") from error
         _log.warning("slow time steps, %s on %s: %s; expected NVRTC", dtype, device, reason)
         return None
 
