@@ -42,12 +42,14 @@ _log = logging.getLogger(__name__)
 class ConnectionLimits:
     """The limits of a server's connections.
 
-    At most `connections` are served. A client may take `head_seconds` for the head of a request,
-    and `response_seconds` for a response in addition to its bytes at `_LEAST_PACE`. `refused` is
-    called with the status of each request that ends before the application sees it.
+    At most `connections` are served, and `most` are kept open. A client may take `head_seconds` for
+    the head of a request, and `response_seconds` for a response in addition to its bytes at
+    `_LEAST_PACE`. `refused` is called with the status of each request that ends before the
+    application sees it.
     """
 
     connections: int
+    most: int
     head_seconds: float
     response_seconds: float
     refused: Callable[[int], None]
@@ -82,12 +84,12 @@ class Http11(H11Protocol):
     # Events of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Serve a connection; close it at once when there are twice as many as the limit."""
+        """Serve a connection; close it at once when there are too many to refuse its request."""
         super().connection_made(transport)
         if self.client is not None:  # an IPv4 address on a socket for both families
             self.client = (self.client[0].removeprefix(_MAPPED), self.client[1])
         self.is_surplus = len(self.connections) > self._limits.connections
-        if len(self.connections) > 2 * self._limits.connections:
+        if len(self.connections) > self._limits.most:
             transport.abort()
         else:
             self._start_head_timer()

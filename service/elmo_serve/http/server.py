@@ -75,12 +75,13 @@ def run(server: Server, app: FastAPI | None = None) -> int:
         SettingsError: the address or the port cannot be used.
     """
     settings = server.settings
-    _allow_files(_FILES + settings.max_connections)
+    # Beyond `max_connections` a connection is kept for one response, which refuses it.
+    connections = _allow_connections(2 * settings.max_connections)
     with ExitStack() as stack:
         sockets = [stack.enter_context(each) for each in listen(settings)]
         server.address = _address(settings.host, sockets[0].getsockname()[1])
         uvicorn_server = _UvicornServer(
-            server, app or create_app(server, is_local=settings.is_local)
+            server, app or create_app(server, is_local=settings.is_local), connections
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn_server.serve(sockets))
@@ -90,7 +91,7 @@ def run(server: Server, app: FastAPI | None = None) -> int:
 class _UvicornServer(uvicorn.Server):
     """uvicorn, stopped in two steps: first the queue is drained, then the sockets close."""
 
-    def __init__(self, server: Server, app: FastAPI) -> None:
+    def __init__(self, server: Server, app: FastAPI, connections: int) -> None:
         self.is_drained = True
         self._is_draining = False
         self._server = server
@@ -98,6 +99,7 @@ class _UvicornServer(uvicorn.Server):
         settings = server.settings
         limits = ConnectionLimits(
             settings.max_connections,
+            connections,
             settings.client_timeout_seconds,
             settings.request_timeout_seconds,
             partial(count_unparsed, server.metrics),
@@ -244,12 +246,17 @@ def _is_every(host: str) -> bool:
     return host in (_EVERY_IPV4, _EVERY_ADDRESS)
 
 
-def _allow_files(wanted: int) -> None:
-    """Raise this process's limit of open files to `wanted`, or as far as it may."""
+def _allow_connections(wanted: int) -> int:
+    """Return the number of connections that may be open, `wanted` if that many files may be.
+
+    Raises this process's limit of open files to that, or as far as it may.
+    """
+    files = _FILES + wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= files:
+        return wanted
+    allowed = files if hard == resource.RLIM_INFINITY else min(files, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < wanted:
-        _log.warning("few files can be open", extra={"allowed": allowed, "wanted": wanted})
+    if allowed < files:
+        _log.warning("few files can be open", extra={"allowed": allowed, "wanted": files})
+    return max(allowed - _FILES, allowed // 2)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from elmo_serve.http import telemetry
@@ -12,6 +13,7 @@ from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels
+from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.helpers import HelperPool
@@ -54,6 +56,8 @@ class Server:
     keys: KeyRing
     bodies: Budget
     deadlines: Deadlines
+    encoding: DaemonThreads = field(default_factory=partial(DaemonThreads, "elmo-encoding"))
+    searching: DaemonThreads = field(default_factory=partial(DaemonThreads, "elmo-search"))
     tracer_provider: "TracerProvider | None" = None
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))

@@ -114,7 +114,7 @@ def connect(application: Any = app, refused: list[int] | None = None) -> Client:
     served = RequestContext(application, Metrics(), ())
     config = uvicorn.Config(served, log_config=None, timeout_keep_alive=KEEP_ALIVE)
     limits = ConnectionLimits(
-        10, SECONDS, READ_SECONDS, (refused if refused is not None else []).append
+        10, 20, SECONDS, READ_SECONDS, (refused if refused is not None else []).append
     )
     return Client(partial(Http11, limits, config, ServerState(), {}))
 
@@ -436,7 +436,7 @@ def test_a_client_that_does_not_read_is_dropped_and_its_response_ends(reads: boo
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             served = RequestContext(watched, Metrics(), ())
             seconds = GUARD_SECONDS if reads else 0.1
-            limits = ConnectionLimits(10, seconds, seconds, lambda status: None)
+            limits = ConnectionLimits(10, 20, seconds, seconds, lambda status: None)
             config = uvicorn.Config(served, log_config=None)
             make = partial(Http11, limits, config, ServerState(), {})
             loop = asyncio.get_running_loop()
@@ -470,7 +470,7 @@ async def test_bytes_without_memory_are_answered_503_and_end_their_connection_al
 
     loop, faults = asyncio.get_running_loop(), list[object]()
     loop.set_exception_handler(lambda loop, context: faults.append(context))
-    limits = ConnectionLimits(10, SECONDS, READ_SECONDS, lambda status: None)
+    limits = ConnectionLimits(10, 20, SECONDS, READ_SECONDS, lambda status: None)
     config = uvicorn.Config(app, log_config=None)
     ends = []
     for kind in (NoMemory, Http11):

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from subprocess import check_output
 
@@ -26,7 +26,7 @@ from tests.support.servers import SMALL, Running, running
 
 
 @pytest.mark.parametrize(
-    ("connections", "allowed", "warns"), [(300, 556, False), (4_000, 1_500, True)]
+    ("connections", "allowed", "warns"), [(300, 856, False), (4_000, 1_500, True)]
 )
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     tmp_path: Path, connections: int, allowed: int, warns: bool
@@ -43,6 +43,29 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     found = re.search(r"Max open files +(\d+) +(\d+)", limits)
     assert found and found.groups() == (str(allowed), "1500")
     assert ("few files can be open" in log) is warns
+
+
+def test_a_lost_worker_is_replaced_while_as_many_connections_are_open_as_may_be(
+    tmp_path: Path,
+) -> None:
+    """The files of the process bound the connections, whatever the setting."""
+    elmo = Path(sys.executable).with_name("elmo")
+    command = ("sh", "-c", f'ulimit -n 320; exec "{elmo}" serve')
+    with (
+        running(
+            tmp_path, command=command, model=SMALL, max_connections=300, client_timeout_seconds=600
+        ) as server,
+        ExitStack() as idle,
+    ):
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        for _ in range(400):
+            idle.enter_context(socket.create_connection(address))
+        server.until(lambda: len(server.descriptors()) > 160)
+        (worker,) = children(server.pid)["worker"]
+        os.kill(worker, signal.SIGKILL)
+        server.until(lambda: server.log.count("worker ready") == 2)
+
+        assert "Too many open files" not in server.log
 
 
 def test_an_idle_connection_is_closed_after_its_time(tmp_path: Path) -> None:

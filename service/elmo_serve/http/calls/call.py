@@ -1,9 +1,11 @@
 """From the body of a request to its response: the steps that every route that embeds shares."""
 
 import asyncio
+import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, ParamSpec, Self, TypeVar, cast
+from concurrent.futures import Future
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from fastapi import Request
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.schemas.embed import TokenizeRequest
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
+from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.output import Output, Wanted, interned
 from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.scheduling.engine import Embedded
@@ -61,8 +64,8 @@ class EmbeddingCall:
         self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
         self._client = headers.client(self.scope)
         self._answer = self.server.engine.answers.hold(self._client)
-        self._is_answered = self._is_abandoned = False
-        self._thread: asyncio.Future[Any] | None = None
+        self._is_answered = False
+        self._work: Future[Any] | None = None  # the last one in a thread
         headers.check_media_type(self.scope)
 
     async def __aenter__(self) -> Self:
@@ -75,16 +78,7 @@ class EmbeddingCall:
         finally:
             self._body.release()
             if not self._is_answered:
-                self._is_abandoned = True
-                if self._thread is None or self._thread.done():
-                    self._answer.release()
-                else:  # it holds the arrays, and what it has made of them, until its end
-                    self._thread.add_done_callback(self._end_thread)
-
-    def _end_thread(self, thread: asyncio.Future[Any]) -> None:
-        self._answer.release()
-        if not thread.cancelled():
-            thread.exception()  # nobody else looks at it
+                self._release_answer()
 
     async def body(self, model: type[RequestT]) -> Parsed[RequestT]:
         """Receive the body and parse it as `model`, a large one in another process.
@@ -177,13 +171,31 @@ class EmbeddingCall:
         When the time is over, the thread keeps running and its result is discarded; if it has not
         begun by then, it does nothing. The bytes of the response count until it ends.
         """
+        return await self._in(self.server.encoding, work, *args, **kwargs)
+
+    async def search(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Read an index of uses in a thread: its file system may hang, and encoding must not."""
+        return await self._in(self.server.searching, work, *args, **kwargs)
+
+    async def _in(
+        self, threads: DaemonThreads, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         self._deadline.overdue = _NOT_WRITTEN
+        self._work = threads.submit(work, *args, **kwargs)
+        return await asyncio.wrap_future(self._work)
 
-        def run() -> T | None:
-            return None if self._is_abandoned else work(*args, **kwargs)
+    def _release_answer(self) -> None:
+        """Give the bytes of the response back; those that a thread still writes, when it ends."""
+        if self._work is None or self._work.done():
+            self._answer.release()
+            return
+        loop = asyncio.get_running_loop()
 
-        self._thread = asyncio.ensure_future(asyncio.to_thread(run))
-        return cast(T, await asyncio.shield(self._thread))
+        def release(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._answer.release)
+
+        self._work.add_done_callback(release)
 
     def response(self, chunks: list[Chunk], *more: tuple[bytes, bytes]) -> "ChunkedResponse":
         """Return a response, JSON unless `more` headers say otherwise.

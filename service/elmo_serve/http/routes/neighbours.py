@@ -51,7 +51,7 @@ async def neighbours(request: Request) -> Response:
         embedded = await call.embed(model, body, texts, output, _VECTORS_FACTOR)
         tokens: list[str] = orjson.loads(texts.sentences[0])
         layers = embedded.vectors[0].numpy()[:, wanted.token]
-        found = await call.in_thread(_search, index, layers, weights, wanted, tokens)
+        found = await call.search(_search, index, layers, weights, wanted, tokens)
         members: dict[str, Any] = {
             "model": model.name,
             "revision": model.info.revision,
