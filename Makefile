@@ -33,7 +33,7 @@ help:
 	@echo 'make coverage     make test and make test-long with branch coverage, of child processes as well'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
-	@echo 'make lint         ruff and mypy'
+	@echo 'make lint         ruff, mypy and import-linter'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
 	@echo 'make docs         build the documentation as a site in build/docs/site'
 	@echo 'make sbom         write build/sbom.json (CycloneDX) and look up known vulnerabilities'
@@ -109,6 +109,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # pip first: pip 23 of Debian 12 has neither --group nor --build-constraint.
 $(VENV)/.pip: constraints.txt
