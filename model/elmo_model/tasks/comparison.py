@@ -164,7 +164,7 @@ def _scored(
         elif sum(map(has_span, train.labels)) < 2:
             reason = "fewer than two training sentences have a span"
         elif not found:
-            reason = "the part has no span"
+            reason = "the scored part has no span"
     measure: Measure = "span_f1" if train.are_spans and not reason else "accuracy"
     count = len(examples.sentences)
     spans_found = found if train.are_spans else None

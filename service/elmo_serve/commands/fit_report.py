@@ -93,9 +93,10 @@ def table(found: Comparison) -> str:
     counts = [counted(scored.sentences, "sentence")]
     if scored.kind == "token":
         counts.append(counted(scored.examples, "token"))
-    if scored.spans is not None:
-        counts.insert(0, counted(scored.spans, "span"))
-    measure = "span F1" if scored.measure == "span_f1" else "accuracy"
+    measure = "accuracy"
+    if scored.measure == "span_f1":
+        counts.insert(0, counted(scored.spans or 0, "span"))
+        measure = "span F1"
     reason = f" ({scored.reason})" if scored.reason else ""
     lines = [
         f"{measure}{reason} on {', '.join(counts)} of the {scored.part} part, %",

@@ -67,7 +67,7 @@ def test_the_measure_is_span_f1_where_training_and_scored_part_have_spans() -> N
 @pytest.mark.parametrize(
     ("train", "test", "reason", "spans"),
     [
-        (spanned(*["BIO", "OOO"] * 5), spanned("OOO", "O"), "the part has no span", 0),
+        (spanned(*["BIO", "OOO"] * 5), spanned("OOO", "O"), "part has no span", 0),
         (
             spanned(*["BIO", *["OOO"] * 9]),
             spanned("BIO", *["OO"] * 3),

@@ -69,12 +69,14 @@ def test_the_row_to_take_is_chosen_on_the_validation_part() -> None:
 
 def test_one_seed_has_no_spread_and_one_sentence_no_error() -> None:
     alone = Row("learned", ((0.2, 0.6, 0.2),), (score(0.5, 0),), (score(0.5, 0),))
-    scored = replace(FOUND.scored, measure="accuracy", reason="the labels are no spans", spans=None)
+    scored = replace(
+        FOUND.scored, measure="accuracy", reason="the scored part has no span", spans=0
+    )
 
     lines = table(replace(FOUND, rows=(alone, replace(alone, name="average")), scored=scored))
 
     first, _, learned, *_ = lines.splitlines()
-    assert first.startswith("accuracy (the labels are no spans) on 60 sentences")
+    assert first.startswith("accuracy (the scored part has no span) on 60 sentences")
     assert learned.split() == ["learned", "50.00", "±", "-", "-", "*"]
 
 
