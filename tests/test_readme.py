@@ -130,7 +130,6 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
             "ELMO_PORT": str(port),
             "ELMO_MIRROR": address,
             "ELMO_CACHE": str(base / "cache"),
-            "ELMO_TASKS": str(base / "tasks"),
         }
         shell = Shell(clone, environment, f"http://localhost:{port}")
         yield shell
