@@ -15,6 +15,8 @@ from typing import Final
 
 import orjson
 
+from elmo_model.inference.centre import TEXT, sentences
+from elmo_model.network.description import Centre
 from elmo_model.text.batches import by_length
 from elmo_model.uses.files import IndexWriter, open_index
 from elmo_model.uses.index import IndexInfo, UsesIndex
@@ -100,9 +102,24 @@ class ModelUses:
             Unavailable: the text is being embedded, or could not be; `detail` says how far it is.
         """
         if self._index is None:
-            _, own = self.indexes.get(self._info.revision, (None, None))
-            self._index = own or self._embedded()
+            self._index = self._own or self._embedded()
         return self._index
+
+    @property
+    def centre(self) -> Centre:
+        """The centre that is subtracted: that of the user's index, or else that of the model."""
+        stated, index = self._info.centre, self._own
+        assert stated is not None, "the model is loaded"
+        if index is None:
+            return stated
+        if index.info.centre is None:  # an index of an older version
+            return Centre(TEXT, sum(map(len, sentences())), index.centre)
+        return Centre(index.info.centre, index.info.centre_tokens or 0, index.centre)
+
+    @property
+    def _own(self) -> UsesIndex | None:
+        """The user's index of the model."""
+        return self.indexes.get(self._info.revision, (None, None))[1]
 
     def close(self) -> None:
         """End the work."""

@@ -124,7 +124,11 @@ async def test_an_index_of_the_user_is_found_by_its_revision(tmp_path: Path) -> 
     async with bench(budget=8) as b:
         index = model_uses(b, {INFO.revision: indexes["abc"]})
         assert index.get().info.text == "made up"
+        centre = index.centre
+        assert (centre.text, centre.tokens) == ("made up", TOKENS)
+        assert centre.layers is index.get().centre
         other = model_uses(b, indexes)
+        assert other.centre.text == "zeros"
         refused(other)
         other.close()
 

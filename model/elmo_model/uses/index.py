@@ -24,7 +24,8 @@ Ids = NDArray[np.int64]
 class IndexInfo:
     """The description of an index: its text, the model that computed it, and its sizes.
 
-    `tokenizer` has split the text. `layers` is L + 1, `dimension` 2P.
+    `tokenizer` has split the text. `layers` is L + 1, `dimension` 2P. `centre` names the text of
+    the centre, which is a mean over `centre_tokens` tokens; None for that of the built-in text.
     """
 
     text: str
@@ -36,6 +37,8 @@ class IndexInfo:
     tokens: int = 0
     sentences: int = 0
     words: int = 0
+    centre: str | None = None
+    centre_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

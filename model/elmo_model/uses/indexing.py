@@ -1,9 +1,10 @@
 """The index of a text, written to a folder."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from elmo_model.files import atomic
-from elmo_model.inference.centre import Network, centre_of
+from elmo_model.inference.centre import CENTRE_TOKENS, Network, centre_of
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
 from elmo_model.uses.files import IndexWriter, temporary_folder
@@ -25,15 +26,17 @@ def write_index(
 ) -> IndexInfo:
     """Write the index of some sentences to a folder that does not exist yet; describe it.
 
-    The network computes batches of at most `batch_tokens` tokens, boundaries included. The folder
-    gets its name when it is complete. Raises IndexFolderError for a folder that exists, and OSError
-    for a full disk.
+    The centre is the mean over every k-th sentence, some 10,000 tokens. The network computes
+    batches of at most `batch_tokens` tokens, boundaries included. The folder gets its name when it
+    is complete. Raises IndexFolderError for a folder that exists, and OSError for a full disk.
     """
     refuse_existing(folder)
-    centre = centre_of(network, batch_tokens).layers
     total, done = sum(map(len, sentences)), 0
+    sample = sentences[:: max(1, total // CENTRE_TOKENS)]
+    centre = centre_of(network, batch_tokens, sample, info.text)
+    info = replace(info, centre=centre.text, centre_tokens=centre.tokens)
     with temporary_folder(folder.absolute().parent) as temporary:
-        writer = IndexWriter(info, centre, sentences, temporary)
+        writer = IndexWriter(info, centre.layers, sentences, temporary)
         for start in range(0, len(sentences), _BLOCK):
             numbers = range(start, min(start + _BLOCK, len(sentences)))
             for batch in by_length(numbers, sentences, batch_tokens):

@@ -73,7 +73,7 @@ class ServedModel:
         """The mean of each layer over a text; raises Unavailable while the model is not loaded."""
         if self.info.centre is None:
             raise self.unavailable()
-        return self.info.centre
+        return self.uses.centre
 
     @property
     def tasks(self) -> TaskFolder:

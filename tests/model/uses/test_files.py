@@ -42,6 +42,18 @@ def cut(name: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-1])
 
 
+def test_the_centre_is_the_mean_of_some_10_000_tokens_of_the_text(tmp_path: Path) -> None:
+    text = [[f"w{number}"] * 3 for number in range(10_000)]  # three times as many
+    write_index(MadeUp(), text, tmp_path / "large", DESCRIPTION, 4_000)
+
+    index = open_index(tmp_path / "large")
+
+    assert (index.info.centre, index.info.centre_tokens) == (DESCRIPTION.text, 10_002)
+    expected = np.concatenate([MadeUp.layers(each) for each in text[::3]], axis=1).mean(axis=1)
+    # float32 sums in another order
+    np.testing.assert_allclose(index.centre, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -96,7 +108,7 @@ def searched(index: UsesIndex) -> None:
 
 def test_an_index_in_memory_is_that_of_the_folder(folder: Path) -> None:
     stored = open_index(folder)
-    writer = IndexWriter(DESCRIPTION, stored.centre, SENTENCES)
+    writer = IndexWriter(stored.info, stored.centre, SENTENCES)
     for number, sentence in enumerate(SENTENCES):
         writer.write(number, MadeUp.layers(sentence))
 

@@ -68,8 +68,8 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
 async def get_centre(server: TheServer, model: Model = None) -> Response:
     """Return the mean of each layer over a text, which `text` names.
 
-    It is the held-out text of a model that `elmo train` made, else `english`, which comes with the
-    program.
+    It is the text of the index of the model, else the held-out text of a model that `elmo train`
+    made, else `english`, which comes with the program.
 
     Vectors of one layer share a large common part. Subtract the centre from both before their
     cosine tells how alike they are.
