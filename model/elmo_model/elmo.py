@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from elmo_model.checkpoints import load_pair
 from elmo_model.checkpoints.allennlp_archive import stored_arrays
+from elmo_model.errors import shown
 from elmo_model.inference.encoder import Encoder, refuse_texts
 from elmo_model.models.cached_pair import open_cached_pair
 from elmo_model.models.catalogue import is_address
@@ -127,7 +128,7 @@ class Elmo(nn.Module):
             mixed = [each[:, 1:-1].masked_fill(~mask.unsqueeze(2), 0) for each in mixed]
         outer = inputs.shape[:-2]
         vectors = [self._dropout(each).view(*outer, *each.shape[1:]) for each in mixed]
-        return {"elmo_representations": vectors, "mask": mask.reshape(*outer, -1)}
+        return {"elmo_representations": vectors, "mask": mask.reshape(*outer, mask.shape[1])}
 
 
 class ElmoBiLM(nn.Module):
@@ -158,8 +159,10 @@ class ElmoBiLM(nn.Module):
         return {"activations": list(layers), "mask": mask}
 
     def check(self, ids: Tensor) -> None:
-        """Raise ValueError for a tensor that has not the axes of character ids."""
+        """Raise ValueError for anything but a tensor with the axes of character ids."""
         width = self.network.alphabet.max_characters
+        if not isinstance(ids, Tensor):
+            raise ValueError(f"found {shown(ids)}, expected the ids of batch_to_ids")
         if ids.dim() < 3 or ids.shape[-1] != width:
             raise ValueError(
                 f"ids have shape {tuple(ids.shape)}, expected (batch, tokens, {width}) with a token"
@@ -199,7 +202,7 @@ class ElmoBiLM(nn.Module):
             found, state = self.network(sentences, self._state)
         if self._stateful:
             self._state = State(state.h.detach().clone(), state.c.detach().clone())
-        if bounded:
+        if bounded or not sentences:
             return found.layers
         return torch.cat([each[:, found.inside] for each in found.sentences()], dim=1)
 

@@ -291,3 +291,25 @@ def test_models_without_allennlps_characters_are_refused() -> None:
 def vectors_of(elmo: Elmo, ids: Tensor) -> Tensor:
     representations: Sequence[Tensor] = elmo(ids)["elmo_representations"]
     return representations[0]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("options", [{}, {"do_layer_norm": True}, {"stateful": True}])
+@pytest.mark.parametrize("shape", [(0, 3, 50), (2, 0, 3, 50)])
+def test_no_sentence_has_no_vector(
+    shape: tuple[int, ...], options: dict[str, Any], requires_grad: bool
+) -> None:
+    elmo = elmo_of(2, requires_grad=requires_grad, **options)
+
+    found = elmo(torch.zeros(shape, dtype=torch.int64))
+
+    width = elmo.get_output_dim()
+    assert [each.shape for each in found["elmo_representations"]] == [(*shape[:-1], width)] * 2
+    assert found["mask"].shape == shape[:-1] and found["mask"].dtype == torch.bool
+
+
+@pytest.mark.parametrize("wrong", [[["a"]], "a", np.zeros((1, 2, 50), np.int64), None])
+def test_other_things_than_ids_are_refused(wrong: Any) -> None:
+    for called in (elmo_of(), elmo_of()._elmo_lstm):
+        with pytest.raises(ValueError, match="batch_to_ids"):
+            called(wrong)
