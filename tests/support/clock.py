@@ -51,3 +51,14 @@ class FakeClock:
         """Move the clock as if the process had been stopped: calls that are due come late."""
         self.time += seconds
         self.advance(0.0)
+
+
+class SteppedClock:
+    """A clock that moves by a quarter of a second whenever it is read, in one thread."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 0.25
+        return self.time

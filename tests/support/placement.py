@@ -28,13 +28,15 @@ from elmo_model.network.state import State
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_serve.output import Output, Scores, Substitutes, Wanted, select
 from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.heartbeat import Alive
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
 from elmo_serve.workers.staging import Staging
+from tests.support.clock import SteppedClock
 from tests.support.late_executor import LateExecutor
 from tests.support.pretend_device import NAME, DeviceTensor, PretendDevice, make
-from tests.support.runner_messages import served
+from tests.support.runner_messages import Messages, serve, served
 
 CHARACTERS, WORDS = "allennlp/small", "elmoformanylangs/word_and_char"
 RUNS = (
@@ -67,6 +69,7 @@ class Report:
     step_launches: float = 0.0
     downloads: int = 0
     copies_at_once: int = 0
+    beats: int = 0
     waits: list[str] = field(default_factory=list)
     blocking_uploads: list[str] = field(default_factory=list)
     scorer_waits: list[str] = field(default_factory=list)
@@ -163,6 +166,8 @@ def worker_report(wanted: Sequence[Wanted]) -> Report:
     report.copies_at_once = thread.most
     report.waits, report.blocking_uploads = device.waits, device.blocking_uploads
     report.downloads = device.downloads
+    with PretendDevice():
+        report.beats = _beats(_runner(elmo.to(NAME), NAME), wanted)
     done = [answer for answer in answers if isinstance(answer, Done) and not answer.not_finite]
     if [answer.batch for answer in done] != [2, 1, 3]:
         report.error = str(answers)
@@ -177,9 +182,23 @@ def _runner(elmo: ElmoNetwork, device: str) -> Runner:
     return Runner(encoder, torch.device(device), language=language)
 
 
+def _beats(runner: Runner, wanted: Sequence[Wanted]) -> int:
+    """Return the heartbeats of the same batches, a quarter of a second for each look at it."""
+    batches, _ = _batches(runner, wanted)
+    parent = Messages(*batches, now=SteppedClock())
+    serve(runner, parent)
+    return parent.sent.count(Alive())
+
+
 def _served(runner: Runner, wanted: Sequence[Wanted]) -> tuple[list[Any], list[Any]]:
     """Run three batches of different words, the second one urgent; return numbers and answers."""
-    arena, batches, found = Arena(), [], list[Any]()
+    batches, found = _batches(runner, wanted)
+    return [own.astype(float) for own in found], served(runner, *batches)
+
+
+def _batches(runner: Runner, wanted: Sequence[Wanted]) -> tuple[list[Batch], list[Any]]:
+    """Return three batches, and the memory of each of their results."""
+    arena, batches, found = Arena(), list[Batch](), list[Any]()
     for number in (1, 2, 3):
         sentences = [[f"a{number}", "bank", "a"] * n for n in range(1, len(wanted) + 1)]
         sizes = [own.size(3 * n, runner.info.dimension) for n, own in enumerate(wanted, 1)]
@@ -190,8 +209,7 @@ def _served(runner: Runner, wanted: Sequence[Wanted]) -> tuple[list[Any], list[A
         batches.append(Batch(number, texts, tuple(wanted), offsets, 9, 9, block, number == 2))
         for offset, size, own in zip(offsets, sizes, wanted, strict=True):
             found.append(block.array[offset : offset + size].view(own.dtype))
-    answers = served(runner, *batches)
-    return [own.astype(float) for own in found], answers
+    return batches, found
 
 
 OUTPUTS = (

@@ -26,8 +26,8 @@ _log = logging.getLogger("elmo_serve.processes")
 class Channel:
     """The server's end. It never blocks the event loop, and sends at once if the socket has room.
 
-    uvloop's transports send at the end of a turn of the loop, after the answers of a batch: so long
-    an idle worker would wait for its next one.
+    uvloop's transports send at the end of a turn of the loop, after the answers of a batch: the
+    worker would be idle until then.
 
     Attributes:
         closed: set when the channel is closed, from either side.

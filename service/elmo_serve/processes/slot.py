@@ -269,7 +269,10 @@ class Slot(Generic[TaskT]):
     # The child
 
     def start(self, report: Any = None) -> None:
-        """Start the child; `report` is the one with which another child of the pool was ready."""
+        """Start the child; `report` is the message with which another child of the pool was ready.
+
+        The child is made with it, and needs not measure again what that one has found.
+        """
         if self._is_stopping:
             return
         if report is not None:

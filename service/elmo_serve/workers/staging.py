@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Staging:
-    """Two buffers on the host, one a batch in turn, which a device writes by itself.
+    """Two buffers on the host, used in turn, into which a device copies asynchronously.
 
     The device copies on a stream of its own, and a thread handles the vectors on the host. A buffer
     grows to the largest batch; CUDA writes to memory that is never swapped out. Shared memory is no

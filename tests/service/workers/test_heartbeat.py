@@ -25,24 +25,13 @@ from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
 from tests.support.checkpoints import write_pair
+from tests.support.clock import SteppedClock
 from tests.support.runner_messages import Messages, serve
 
 DIMENSION = 8
 WORDS = WordVocabulary(("<S>", "</S>", "<UNK>", "a", "b"))
 TOP = Output(layers=(2,))
 SCORE = 300  # tokens: 602 rows of both directions
-STEPS_A_SECOND = 4
-
-
-class SteppedClock:
-    """A clock that moves by a quarter of a second whenever it is read, in one thread."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        self.time += 1 / STEPS_A_SECOND
-        return self.time
 
 
 @dataclass

@@ -34,3 +34,10 @@ def test_a_batch_is_launched_without_a_wait_for_the_one_before(reports: dict[str
     assert report["waits"] == report["blocking_uploads"] == []
     assert report["downloads"] == 3 * 3  # float32, float16, and whether both are finite
     assert report["copies_at_once"] == 2
+
+
+@pytest.mark.parametrize("outputs", ["outputs", "language"])
+def test_a_worker_on_a_device_says_that_it_computes_while_a_second_batch_waits(
+    reports: dict[str, Any], outputs: str
+) -> None:
+    assert reports[outputs]["beats"] > 10
