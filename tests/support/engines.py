@@ -11,7 +11,7 @@ from itertools import cycle
 
 import orjson
 
-from elmo_serve.http.calls.body import Deadlines
+from elmo_serve.http.deadline import Deadlines
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.arena import Arena

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from elmo_model.errors import shown
 from elmo_model.network.description import Centre
 from elmo_serve.errors import Unavailable, UnknownModel
-from elmo_serve.http.calls.parse import RequestLimits
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.output import LayerName, Output, mixture, select

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from elmo_serve.http import telemetry
-from elmo_serve.http.calls.body import Deadlines
-from elmo_serve.http.calls.parse import RequestLimits
+from elmo_serve.http.deadline import Deadlines
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.served_models import ServedModel, ServedModels

@@ -1,19 +1,16 @@
-"""The body of a request, received within the budget of its client, and the end of its time."""
+"""The body of a request, received within the budget of its client."""
 
-import asyncio
-import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.errors import DeadlineExceeded, RequestTimeout, TooLarge, Unavailable
+from elmo_serve.errors import TooLarge
 from elmo_serve.http import headers
+from elmo_serve.http.deadline import DisconnectError
 from elmo_serve.scheduling.budgets import Budget
 
 if TYPE_CHECKING:
-    from prometheus_client import Counter
     from starlette.types import Receive, Scope
 
 SMALL_BODY_BYTES: Final = 1 << 15
@@ -21,13 +18,6 @@ SMALL_BODY_BYTES: Final = 1 << 15
 the event loop; another process takes 0.3 ms of it, and 1 to 3 ms in all. A larger value blocks the
 event loop longer: a body made for it, of 64 KiB, for 4 ms. The budget of all bodies does not count
 them: 1,024 connections hold 32 MiB of them."""
-
-NOT_RECEIVED: Final = "The body had not come within {:g} s."
-_NOT_ANSWERED: Final = "The server stops before it could answer."
-
-_UNWATCHED_SECONDS: Final = 0.02
-"""A request that takes less is not watched for a disconnect, which saves it an asyncio task. A
-larger value computes longer for clients that have left."""
 
 
 class Body:
@@ -91,101 +81,3 @@ class Body:
                 f"The body has {size} bytes or more and at most {self._max_bytes} are allowed "
                 f"(ELMO_MAX_BODY_BYTES)."
             )
-
-
-class DisconnectError(Exception):
-    """The client closed the connection before its request was answered."""
-
-
-class Deadlines:
-    """The deadlines of all requests of a server that are not answered yet.
-
-    `overdue` counts the requests whose time was over.
-    """
-
-    def __init__(self, overdue: "Counter") -> None:
-        self.overdue = overdue
-        self.running: set[Deadline] = set()
-
-    def begin(self, seconds: float) -> "Deadline":
-        """Return the deadline of a request that may take so many seconds from now on."""
-        return Deadline(self, seconds)
-
-    def end(self) -> None:
-        """End every request with 503: the server stops."""
-        for deadline in tuple(self.running):
-            deadline.end(Unavailable(_NOT_ANSWERED, retry_after=1))
-
-
-class Deadline:
-    """An async context manager, whose block ends early with an error.
-
-    DeadlineExceeded when its time is over, or RequestTimeout where the body has not come by then;
-    DisconnectError when the client leaves, Unavailable when the server stops. `overdue` is the text
-    of DeadlineExceeded with a place for the seconds; the block sets it to what it does at the time.
-    """
-
-    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
-        self.overdue = NOT_RECEIVED
-        self._all = deadlines
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
-        self._scope = asyncio.timeout(seconds)
-        self._error: Exception | None = None
-        self._watch: asyncio.TimerHandle | asyncio.Task[None] | None = None
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the time is over."""
-        return self._end - time.monotonic()
-
-    def end(self, error: Exception) -> None:
-        """Raise an error out of the block, unless it ends already."""
-        if self._error is None and not self._scope.expired():
-            self._error = error
-            self._scope.reschedule(0)
-
-    def end_on_disconnect(self, receive: "Receive") -> None:
-        """End the block with DisconnectError when the client leaves.
-
-        The body must have been read, because `receive` is used up to `http.disconnect`.
-        """
-        loop = asyncio.get_running_loop()
-        self._watch = loop.call_later(_UNWATCHED_SECONDS, self._start_watch, receive)
-
-    def _start_watch(self, receive: "Receive") -> None:
-        self._watch = asyncio.get_running_loop().create_task(self._until_disconnect(receive))
-
-    async def _until_disconnect(self, receive: "Receive") -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self.end(DisconnectError())
-
-    async def __aenter__(self) -> Self:
-        await self._scope.__aenter__()
-        self._all.running.add(self)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._all.running.discard(self)
-        if self._watch is not None:
-            self._watch.cancel()
-        try:
-            await self._scope.__aexit__(kind, error, trace)
-        except TimeoutError:
-            if self._error is not None:
-                raise self._error from None
-            if (
-                self.overdue == NOT_RECEIVED
-            ):  # by the client's fault, so it is counted as no failure
-                detail = NOT_RECEIVED.format(self._seconds)
-                raise RequestTimeout(detail, headers={"Connection": "close"}) from None
-            error = DeadlineExceeded(self.overdue.format(self._seconds))
-        if isinstance(error, DeadlineExceeded):
-            self._all.overdue.inc()
-            raise error from None

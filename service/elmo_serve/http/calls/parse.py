@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from elmo_model.errors import shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
@@ -32,22 +33,6 @@ MAX_TOKEN_CHARACTERS: Final = 64
 MAX_TEXT_CHARACTERS: Final = 1 << 18
 """Longest text in characters, whatever its tokens. A text is split by one call of a helper, which
 gets nothing else for 1.5 s then. A larger value makes texts of other clients wait for longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """Largest number of sentences of a request, and of tokens of a sentence."""
-
-    sentences: int
-    sentence_tokens: int
-
-    def check_count(self, count: int, unit: str = "sentences") -> None:
-        """Raise TooLarge for more sentences, or texts, than a request may have."""
-        if count > self.sentences:
-            raise TooLarge(
-                f"The request holds {count} {unit} and at most {self.sentences} are allowed "
-                "(ELMO_MAX_REQUEST_SENTENCES)."
-            )
 
 
 @dataclass(frozen=True, slots=True)

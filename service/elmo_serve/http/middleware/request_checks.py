@@ -20,8 +20,8 @@ from elmo_serve.errors import (
     UnknownRoute,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls.body import DisconnectError
 from elmo_serve.http.connection import connection_of
+from elmo_serve.http.deadline import DisconnectError
 from elmo_serve.http.error_responses import response, translated
 
 _VERSIONS: Final = ("1.1", "1.0")

@@ -30,7 +30,7 @@ def _texts(value: JsonValue, info: ValidationInfo) -> JsonValue:
     """Refuse an empty list, one of too many items, and token ids, which clients of OpenAI may send.
 
     Its items are counted before a Python function is called for each. The context of a body is its
-    `calls.parse.RequestLimits`.
+    `limits.RequestLimits`.
     """
     if isinstance(value, list) and not value:
         raise PydanticCustomError(FAULT, "should be a text or a list of texts")

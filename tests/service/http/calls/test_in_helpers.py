@@ -18,7 +18,8 @@ from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError, Unavailable
 from elmo_serve.http.calls.body import Body
-from elmo_serve.http.calls.parse import RequestLimits, parse, parse_elsewhere
+from elmo_serve.http.calls.parse import parse, parse_elsewhere
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.media_types.json_text import write
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
-from elmo_serve.http.calls.body import Deadlines, DisconnectError
 from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.deadline import Deadlines, DisconnectError
 from tests.support.asgi import http_scope
 from tests.support.engines import until
 from tests.support.in_process import in_process
