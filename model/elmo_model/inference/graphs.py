@@ -8,6 +8,8 @@ and the host launches it as a whole. Rows are filled up to that number, and a wi
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -120,8 +122,8 @@ class _Graph:
 class StepGraphs:
     """The graphs of a biLM's stacks, each made at its first use.
 
-    They share their memory, so one thread at a time launches a window, on the stream that all
-    threads use by default.
+    They share their memory, so one thread at a time launches a window. Where that thread has
+    another current stream than the one before, its stream waits for the other.
     """
 
     def __init__(
@@ -129,8 +131,12 @@ class StepGraphs:
         stacks: Sequence[InferenceStack],
         capture: Capture | None = None,
         rows: Sequence[int] = ROWS,
+        current_stream: Callable[[], Any] | None = None,
     ) -> None:
-        """Join the weights of both directions. `capture` is for a device without graphs."""
+        """Join the weights of both directions.
+
+        `capture` and `current_stream` are for a device without graphs and streams.
+        """
         pairs = zip(*(stack.layers for stack in stacks), strict=True)
         self._layers = [_Layer.of(p, stacks[0].skip and n > 0) for n, p in enumerate(pairs)]
         self.rows = tuple(rows)
@@ -147,6 +153,8 @@ class StepGraphs:
         # the state of that batch, which may be gone, and its rows
         self._carried: tuple[ReferenceType[Tensor], Tensor] | None = None
         self._lock = threading.Lock()
+        self._current_stream = current_stream or _current_stream_of(self._device)
+        self._last_stream = self._current_stream()  # which has launched what is in place
 
     @staticmethod
     def fit(stacks: Sequence[InferenceStack]) -> bool:
@@ -177,6 +185,7 @@ class StepGraphs:
         parts = torch.split(ids, places), torch.split(targets, places)
         for (step, live, filled), known, target in zip(windows.sizes, *parts, strict=True):
             with self._lock:
+                self._wait_for_last_stream()
                 graph = self._graph(filled)
                 if self._carried is None or self._carried[1] is not rows:
                     self._put_back()
@@ -189,7 +198,14 @@ class StepGraphs:
                 halves[:, own] = graph.outputs[:, :, :, :live]
             yield
         with self._lock:
+            self._wait_for_last_stream()
             self._put_back()
+
+    def _wait_for_last_stream(self) -> None:
+        """Order this thread's operations after those of the thread that had the lock before."""
+        if (current := self._current_stream()) != self._last_stream:
+            current.wait_stream(self._last_stream)
+            self._last_stream = current
 
     def _put_back(self) -> None:
         """Write the state in place to that of its batch."""
@@ -234,6 +250,13 @@ class StepGraphs:
             if layer.is_residual:
                 output.add_(inputs)
         left.sub_(WINDOW)
+
+
+def _current_stream_of(device: torch.device) -> Callable[[], Any]:
+    """Return the function that gives the thread's stream; None on a device without streams."""
+    if device.type != "cuda":
+        return lambda: None
+    return partial(torch.cuda.current_stream, device)
 
 
 def _product(inputs: Tensor, weight: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Windows of time steps of both directions, as a CUDA graph holds them: computed here on a CPU."""
 
 from collections.abc import Callable
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
 from weakref import ref
@@ -18,6 +19,7 @@ from elmo_model.inference.kernels import cell_by_torch, pointwise
 from elmo_model.inference.linear import TorchLinear
 from tests.support.golden import SMALL
 from tests.support.pretend_device import NO_LAUNCHES
+from tests.support.pretend_streams import PretendStream
 from tests.support.recorded_graph import RecordedGraph
 
 LENGTHS = [5, 0, 1, 70, 8, 9, 16, 17, 3, 3, 64, 65, 130, 7]
@@ -124,6 +126,35 @@ def test_a_capture_without_memory_fails_its_batch_alone(
         found += windowed.embed(half)
     for one, other in zip(found, [expected[3], *expected], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING)
+
+
+def test_windows_of_two_streams_wait_for_each_other(
+    windowed: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They change one state in place, and the last window of a batch is put back by another."""
+    main, side = streams = PretendStream(0), PretendStream(1)
+    current, order = [main], list[int]()
+
+    def capture(compute: Callable[[], None]) -> Callable[[], None]:
+        def replay() -> None:
+            order.append(current[0].number)
+            compute()
+
+        return replay
+
+    graphs = StepGraphs(windowed.bilm.stacks, capture, ROWS, lambda: current[0])
+    monkeypatch.setattr(windowed.bilm, "graphs", graphs)
+    run = windowed.encode([SENTENCES[3]])
+    for _ in range(4):  # the words, and three windows
+        assert not run.advance(lambda: True)
+    assert [stream.waited_for for stream in streams] == [[], []]
+    current[0] = side
+    windowed.embed(OTHERS)
+    assert [stream.waited_for for stream in streams] == [[], [0]]
+    current[0] = main
+    assert run.advance()
+    assert [stream.waited_for for stream in streams] == [[1], [0]]
+    assert [number for number, _ in groupby(order)] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
