@@ -12,6 +12,11 @@ Learn = Callable[[Batch], tuple[Tensor, Tensor]]
 """Take a step on a batch on the device; return the losses and the norm of the gradient."""
 
 
+def graph_capture(device: torch.device) -> Capture:
+    """Return captures on one stream, each with memory of its own, as its graph replaces another."""
+    return GraphCapture(device, shares_memory=False)
+
+
 class StepGraph:
     """Takes steps as one launch each, by a graph that is captured anew for batches of other shapes.
 
@@ -23,10 +28,10 @@ class StepGraph:
         self,
         learn: Learn,
         device: torch.device,
-        captures: Callable[[torch.device], Capture] = GraphCapture,
+        captures: Callable[[torch.device], Capture] = graph_capture,
     ) -> None:
         """Take steps by `learn`. `captures` is for a device without graphs."""
-        self._learn, self._device, self._captures = learn, device, captures
+        self._learn, self._device, self._capture = learn, device, captures(device)
         self._captured: tuple[Batch, Callable[[], None], list[tuple[Tensor, Tensor]]] | None = None
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -34,7 +39,7 @@ class StepGraph:
         if self._captured is None or _shapes(self._captured[0]) != _shapes(batch):
             self._captured = None  # frees the memory of the graph before
             own, found = batch.to(self._device), list[tuple[Tensor, Tensor]]()
-            replay = self._captures(self._device)(lambda: found.append(self._learn(own)))
+            replay = self._capture(lambda: found.append(self._learn(own)))
             self._captured = own, replay, found
             losses, norm = found[0]  # of the step that a capture takes first
         else:

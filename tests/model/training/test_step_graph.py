@@ -1,15 +1,19 @@
 """Steps by a captured graph are the steps that single launches take."""
 
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from elmo_model.training import trainer
+from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.command import train
 from elmo_model.training.optimiser import Optimisers, optimiser_for
 from elmo_model.training.step_graph import StepGraph
+from tests.support.pretend_streams import PretendCuda
 from tests.support.recorded_graph import RecordedGraph
 from tests.support.training_runs import losses, options, weights
 
@@ -38,3 +42,19 @@ def test_a_run_by_graphs_has_the_numbers_of_a_run_without(
         assert one == pytest.approx(other, abs=1e-5)  # products of more rows, in another order
     for name, value in weights(plain.run).items():
         torch.testing.assert_close(weights(captured.run)[name], value, rtol=0, atol=1e-5)
+
+
+def test_all_captures_of_a_run_take_place_on_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stream keeps a workspace, and torch gives its 32 streams out again in turns."""
+    cuda = PretendCuda(monkeypatch)
+
+    def learn(batch: Batch) -> tuple[Tensor, Tensor]:
+        return batch.characters[0].sum(), batch.characters[0].max()
+
+    graph = StepGraph(learn, torch.device("cpu"))
+    empty = Direction(*(torch.zeros(0) for _ in fields(Direction)))
+    for words in (2, 3, 4):
+        total, _ = graph(Batch((torch.ones(words, 5),), (empty, empty), ()))
+        assert total == 5 * words
+    assert len(cuda.streams) == 1
+    assert cuda.pools == [None] * 3  # the memory of a graph is freed with it
