@@ -183,11 +183,14 @@ def _warm_up_within(encoder: Encoder, tokens: int) -> WarmUp | None:
     """Run batches of up to `tokens` tokens; None for a lack of memory.
 
     One batch has as many sentences as fit, one has long sentences. The long batch is timed in its
-    second run, when its words are in the caches.
+    second run, when its words are in the caches. On a CUDA device smaller batches capture the
+    graphs of all numbers of rows: a later capture would delay its request, and needs memory.
     """
     try:
         wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
         encoder.embed(wide)
+        for rows in encoder.bilm.graphs.rows if encoder.bilm.graphs else ():
+            encoder.embed(wide[:rows])
         length = min(tokens - 2, 126)
         long = [
             [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))

@@ -1,8 +1,9 @@
 """The start of a runner: the self-test, failures in one line, settings of the process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -10,8 +11,10 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import load, save
-from elmo_model.inference import row_buckets
+from elmo_model.inference import lstm, row_buckets
 from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.graphs import StepGraphs
+from elmo_model.inference.linear import TorchLinear
 from elmo_model.network.description import Centre, Description
 from elmo_serve.workers.messages import Ready, RunnerSettings, WarmUp
 from elmo_serve.workers.model_loading import (
@@ -81,6 +84,7 @@ class LimitedEncoder:
 
     def __init__(self, room: int) -> None:
         self._room = room
+        self.bilm = SimpleNamespace(graphs=None)
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         if len(sentences) * (max(map(len, sentences)) + 2) > self._room:
@@ -98,6 +102,31 @@ def test_a_warm_up_without_memory_is_halved_and_reports_the_tokens_that_fit(
 
     with pytest.raises(ModelLoadError, match="memory"):
         warm_up(cast(Encoder, LimitedEncoder(10)), cpu, own)
+
+
+def test_a_warm_up_captures_the_graphs_of_all_requests_within_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A capture waits for the device and empties its caches, which no request should wait for."""
+    monkeypatch.setattr(lstm, "linear_of", lambda weight, precision: TorchLinear(weight))
+    encoder = Encoder.of(load(write_pair(tmp_path)))
+    captures, is_short = list[int](), True
+
+    def capture(compute: Callable[[], None]) -> Callable[[], None]:
+        nonlocal is_short
+        captures.append(1)
+        if is_short and len(captures) == 3:
+            is_short = False
+            raise torch.OutOfMemoryError
+        return compute
+
+    encoder.bilm.graphs = StepGraphs(encoder.bilm.stacks, capture, (1, 2, 4, 8))
+    own = replace(settings(tmp_path), warm_up_tokens=400)
+    assert warm_up(encoder, torch.device("cpu"), own).tokens == 200
+    captured = len(captures)
+    for rows in range(1, 11):  # of one token and two boundaries
+        encoder.embed([["word"]] * rows)
+    assert len(captures) == captured
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
