@@ -208,7 +208,7 @@ def test_everything_is_reached_with_the_keyboard_alone(page: WordPage) -> None:
     tab_to(page, "#map summary")
     press("Enter")
     assert page.is_shown("#map table")
-    tab_to(page, "#lines details:nth-child(3) summary")
+    tab_to(page, "#lines details:nth-child(2) summary")
     press("Enter")
     tab_to(page, "[aria-label^='Copy curl: the vectors']")
 
