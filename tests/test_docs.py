@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,21 @@ def test_commands_are_those_of_the_active_environment(path: Path) -> None:
 
     assert re.findall(r"\.venv/bin/(?!activate)\S*", text) == []
     assert re.findall(r"pip install '?elmo-[\w-]+(?!\[)\b[`' ]", text) == []
+
+
+def test_a_blank_line_ends_a_sentence_of_a_text_that_is_split() -> None:
+    page = (DOCS / "own-text.md").read_text(encoding="utf-8")
+    program = page.partition("<< 'END'\n")[2].partition("\nEND\n")[0]
+    text = "Kapittel 1\n\nTeksten begynner her.\nDen g\u00e5r videre.\n \n\nSlutt\n"
+
+    found = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", program],
+        input=text,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+
+    expected = ["Kapittel 1", "Teksten begynner her.", "Den g\u00e5r videre.", "Slutt"]
+    assert found.stdout.splitlines() == expected

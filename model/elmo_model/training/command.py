@@ -26,7 +26,7 @@ from elmo_model.text.tokenizers.moses import LANGUAGES
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
 from elmo_model.training.options import TrainOptions
-from elmo_model.training.perplexity import Perplexity, per_token
+from elmo_model.training.perplexity import Perplexity, per_token, unigram
 from elmo_model.training.run import Folder, Plan, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
@@ -85,6 +85,8 @@ def perplexity(
 ) -> str:
     """Measure the last snapshot of a run, or a model with a softmax; return the text to print.
 
+    For a run whose folder has the encoded text, the perplexity of its unigrams stands beside.
+
     `sentences` is the number of the first ones that are measured, None for all. Raises ElmoError
     for faults of the model and the text, and OSError.
     """
@@ -98,11 +100,26 @@ def perplexity(
     if not every:
         raise TrainingError(f"{', '.join(text)}: there is no sentence to measure on")
     found = per_token(model, vocabulary, every, on_step)
+    alone = _unigram(Folder(Path(name)), vocabulary, every)
     if as_json:
-        return json.dumps({"run": model.elmo.origin.name, **_figures(found)}, indent=2)
-    figures = f"{found.forward:>10.2f}{found.backward:>10.2f}{found.both:>10.2f}"
-    head = f"{'forward':>10}{'backward':>10}{'both':>10}{'predictions':>14}"
-    return f"{head}\n{figures}{found.predictions:>14,}"
+        beside = {} if alone is None else {"unigram": alone}
+        return json.dumps({"run": model.elmo.origin.name, **_figures(found), **beside}, indent=2)
+    columns = {"forward": found.forward, "backward": found.backward, "both": found.both}
+    if alone is not None:
+        columns["unigram"] = alone
+    head = "".join(f"{column:>10}" for column in columns)
+    figures = "".join(f"{figure:>10.2f}" for figure in columns.values())
+    return f"{head}{'predictions':>14}\n{figures}{found.predictions:>14,}"
+
+
+def _unigram(
+    folder: Folder, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
+) -> float | None:
+    """Return the perplexity of the unigrams of a run's text; None where it is not in its folder."""
+    if not folder.corpus.is_dir():
+        return None
+    corpus = Corpus.open(folder.corpus)
+    return unigram(vocabulary.counts(corpus.words, corpus.counts), vocabulary, sentences)
 
 
 def _refuse_other_run(
@@ -163,7 +180,7 @@ def _tell_of_raw(shard: Path) -> None:
 
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
     console = output()
-    folder = options.encoded or options.run / "corpus"
+    folder = options.encoded or Folder(options.run).corpus
 
     def done(path: Path) -> None:
         console.print(f"Encoded {path.name}", markup=False)

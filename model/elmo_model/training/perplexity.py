@@ -4,10 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.steps import OnStep, ignore
+from elmo_model.text.alphabets.vocabulary import BEGIN, END
 from elmo_model.text.batches import by_length
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.vocabulary import Vocabulary
@@ -65,6 +68,23 @@ def per_token(
         model.train(training)
     forward, backward = (totals / predictions).tolist()
     return Perplexity(forward, backward, predictions)
+
+
+def unigram(
+    counts: NDArray[np.int64], vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
+) -> float:
+    """Return the perplexity of words predicted by their share of a text alone, in each direction.
+
+    `counts` (V,) are those of the vocabulary in the text; one is added to each. A direction
+    predicts the tokens of a sentence and one of its boundaries, of which each text has equally
+    many, so both directions have this perplexity.
+    """
+    begin, end = vocabulary.word_ids([BEGIN, END])
+    added = np.delete(counts + 1, begin)
+    logarithms = np.log(counts + 1) - np.log(added.sum())
+    words = [word for sentence in sentences for word in sentence]
+    total = logarithms[vocabulary.word_ids(words)].sum() + len(sentences) * logarithms[end]
+    return _exp(float(-total) / (len(words) + len(sentences)))
 
 
 def _losses(

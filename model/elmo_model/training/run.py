@@ -72,6 +72,10 @@ class Folder:
         return self.path / "vocabulary.txt"
 
     @property
+    def corpus(self) -> Path:
+        return self.path / "corpus"
+
+    @property
     def log(self) -> Path:
         return self.path / "log.jsonl"
 

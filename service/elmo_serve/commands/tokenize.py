@@ -27,11 +27,16 @@ from elmo_serve.commands.terminal import fail
 @click.argument("input", type=PlainText(exists=True, dir_okay=False, allow_dash=True), default="-")
 @model_option("Name or path of the model, which at a path is known by the name of its folder.")
 @tokenizer_option()
+@click.option(
+    "--language",
+    help="Code of the language, by which moses splits. Default: that of the model.",
+)
 @json_option("Print text, tokens and offsets as JSON.")
 def tokenize(
     input: str,  # noqa: A002 - the argument's name
     model: str,
     tokenizer: str | None,
+    language: str | None,
     as_json: bool,
 ) -> None:
     """Split each line of INPUT into tokens.
@@ -48,8 +53,8 @@ def tokenize(
     is_name = canonical(model) in BUILT_IN or published_model(model) is not None
     if not is_name and "/" not in model and (fault := path_fault(model)) is not None:
         fail(fault, code=1)
-    usual, language = tokenization(model) if is_name else _of_path(model)
-    split = tokenizer_of(tokenizer or usual, language)
+    usual, stated = tokenization(model) if is_name else _of_path(model)
+    split = tokenizer_of(tokenizer or usual, language or stated)
     for text, found in split_lines(input, split):
         if as_json:
             members = {"text": text, "tokens": found.tokens, "offsets": found.offsets}

@@ -8,11 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from elmo_model.training.command import TrainOptions, perplexity, stop_signals
+from elmo_model.training.run import Folder
+from elmo_model.training.vocabulary import Vocabulary
 from tests.support.training_runs import HELDOUT, lines
 
 
 def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> None:
     found = json.loads(perplexity(whole.run, (str(HELDOUT),), None, True))
+    # the counts lie in the folder of the run alone
+    assert f"{(alone := found.pop('unigram')):.2f}" in perplexity(
+        whole.run, (str(HELDOUT),), None, False
+    )
+    assert 1 < alone < len(Vocabulary.read(Folder(whole.run).vocabulary))
     assert found["both"] == pytest.approx(lines(whole.run)[-1]["heldout_perplexity"])
     assert found["predictions"] == 190 + 25
     # the softmax lies beside the model that is served

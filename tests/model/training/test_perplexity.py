@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from elmo_model.training.perplexity import Perplexity, per_token
+from elmo_model.training.perplexity import Perplexity, per_token, unigram
+from elmo_model.training.vocabulary import Vocabulary
 from tests.support import training_golden as golden
 
 
@@ -25,3 +27,12 @@ def test_it_is_independent_of_order_and_batches(tmp_path: Path) -> None:
 
 def test_a_large_loss_has_an_infinite_perplexity() -> None:
     assert Perplexity(1e6, 1e6, 1).both == float("inf")
+
+
+def test_the_unigram_predicts_each_word_by_its_share() -> None:
+    vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "a", "b"))
+    counts = np.array([3, 3, 1, 5, 2])
+    # one more of each, without <S>, which no direction predicts beside </S>: 4, 2, 6 and 3 of 15
+    expected = (4 / 15 * 6 / 15 * 3 / 15 * 4 / 15 * 2 / 15) ** (-1 / 5)
+
+    assert unigram(counts, vocabulary, [["a", "b"], ["unknown"]]) == pytest.approx(expected)

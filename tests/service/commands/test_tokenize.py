@@ -20,6 +20,7 @@ def tokenize(*arguments: str, text: str | bytes = "It can't rain.\n\nZ√ºrich, Êù
         (["--model", "original"], "It can 't rain ."),
         (["--tokenizer", "whitespace"], "It can't rain."),
         (["--model", "multilingual-fr"], "It can' t rain ."),
+        (["--tokenizer", "moses", "--language", "fr"], "It can' t rain ."),
         (["--model", "/models/seqvec"], "I T C A N ' T R A I N ."),
         (["--model", "seqvec/weights.hdf5"], "I T C A N ' T R A I N ."),
         (["--model", "/models/mine"], "It can 't rain ."),
