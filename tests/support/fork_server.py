@@ -240,6 +240,11 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # The old objects know where they were in the old files: a pipe has no such place.
+    buffering = 1 if os.isatty(1) else -1
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", buffering, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     faulthandler.register(signal.SIGUSR1)  # with it a process and its children show their stacks
     os.environ.clear()
     os.environ.update(request["env"])
