@@ -14,7 +14,7 @@ from elmo_client import Client
 from tests.support.answers import Answers
 from tests.support.checkpoints import write_pair
 from tests.support.embeddings import decoded
-from tests.support.servers import SMALL
+from tests.support.servers import SMALL, until, write_task
 
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
 
@@ -98,7 +98,8 @@ def test_the_contract_is_that_of_the_service(address: str, tmp_path: Path) -> No
         response = client.post("/embed", json=large, headers=as_safetensors)
         assert len(decoded("application/vnd.safetensors", response.content)) == 400
         mix = {"weights": [0, 1, 2], "gamma": 1.5}
-        assert client.put("/tasks/ner", json=mix).status_code in (200, 201)
+        write_task(tmp_path / "tasks", "ner", **mix)
+        until(lambda: client.get("/tasks/ner").is_success)
         by_task, inline = (
             client.post("/embed", json={"sentences": sentences, **each}, headers=as_safetensors)
             for each in ({"task": "ner"}, {"mix": mix})
