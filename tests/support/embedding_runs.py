@@ -38,10 +38,13 @@ def done(*arguments: object) -> str:
 
 
 def refused(*arguments: object, code: int = 1) -> str:
-    """Run `elmo embed`, which ends with `code`; return its line on stderr."""
+    """Run `elmo embed`, which ends with `code`; return its line on stderr.
+
+    On a busy machine there are lines of progress as well.
+    """
     result = embed(*arguments)
     assert result.exit_code == code, result.output
-    (line,) = result.stderr.splitlines()
+    (line,) = (each for each in result.stderr.splitlines() if each.startswith("elmo: "))
     return line
 
 

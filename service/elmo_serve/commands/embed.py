@@ -24,6 +24,7 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.terminal import download_progress, fail, steps, tell
 from elmo_serve.files.folder import kept
+from elmo_serve.files.forecast import Forecast
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS, PARTS
 from elmo_serve.files.text import Text
@@ -157,7 +158,7 @@ def _to_file(options: EmbedOptions) -> EmbedRun:
         steps() as step,
     ):
         _tell_of_raw(text, options)
-        run = EmbedRun(options.form, source, step)
+        run = EmbedRun(options.form, source, step, Forecast(tell))
         sentences = text.split(options.split(source.info))
         output = Path(options.output)
         if options.output == "-":
@@ -177,7 +178,7 @@ def _to_folder(options: EmbedOptions) -> EmbedRun:
     for name in options.corpus.files[:1]:
         _tell_of_raw(options.corpus.text(name), options)
     with steps() as step, options.open(download_progress) as source:
-        run = EmbedRun(options.form, source, step)
+        run = EmbedRun(options.form, source, step, Forecast(tell))
         run.to_folder(options)
     return run
 

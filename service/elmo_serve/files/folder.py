@@ -33,13 +33,19 @@ def part_name(file: str, number: int, ending: str) -> str:
     return f"{file}/{number:06d}{ending}"
 
 
+def parts_in(folder: Path) -> list[Path]:
+    """Return the parts below a folder; none if no run has made it."""
+    if not (folder / MANIFEST).is_file():
+        return []
+    return [path for path in folder.rglob("[0-9]*") if path.is_file()]
+
+
 def kept(folder: Path) -> str:
     """Return a line for the user: what an interrupted run leaves in a folder of parts."""
-    names = (path.name for path in folder.rglob("[0-9]*") if path.is_file())
-    count = len(list(names)) if (folder / MANIFEST).is_file() else 0
-    if not count:
+    found = parts_in(folder)
+    if not found:
         return "interrupted; nothing is kept"
-    parts = counted(count, "finished part")
+    parts = counted(len(found), "finished part")
     return f"interrupted; {folder} keeps {parts}: the same command continues from there"
 
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.steps import OnStep, ignore
-from elmo_serve.files.folder import folder_of, folder_of_parts, part_name, remove_folder
+from elmo_serve.files.folder import folder_of, folder_of_parts, part_name, parts_in, remove_folder
+from elmo_serve.files.forecast import Forecast
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import part as part_format
@@ -42,10 +43,19 @@ class EmbedRun:
     `tokens` and `sentences` count those of this run, `resumed` the sentences of an earlier one.
     """
 
-    def __init__(self, form: OutputFormat, source: Source, step: OnStep = ignore) -> None:
+    def __init__(
+        self,
+        form: OutputFormat,
+        source: Source,
+        step: OnStep = ignore,
+        forecast: Forecast | None = None,
+    ) -> None:
         self._form, self._source, self._step = form, source, step
+        self._forecast = forecast or Forecast()
         self._started = time.monotonic()
         self._ratio, self._done, self._total = 1.0, 0, 0
+        self._size = 0  # bytes of OUTPUT
+        self._is_split = False  # by a tokenizer, so that tokens are estimated
         self.tokens = self.sentences = self.resumed = 0
 
     @property
@@ -76,6 +86,7 @@ class EmbedRun:
         with explained(output):
             output.parent.stat()  # a folder that is missing is not made
             with folder_of_parts(folder, whole, parts, part_format.ENDING, discard=force):
+                self._tell_size(output, folder)
                 paths = self._parts_of_file(text, folder, found)
                 self._join(paths, folder, output)
                 remove_folder(folder, paths)
@@ -90,7 +101,7 @@ class EmbedRun:
         corpus, split = options.corpus, options.split(self._source.info)
         texts = [corpus.text(file).split(split) for file in corpus.files]
         found = [text.survey() for text in texts]
-        self._expect(sum(each.tokens for each in found), texts)
+        self._expect(texts, found)
         size = options.part_size
         assert size is not None, "OUTPUT is a folder"
         counts = {file: each.sentences for file, each in zip(corpus.files, found, strict=True)}
@@ -100,6 +111,7 @@ class EmbedRun:
         identity = {**options.identity(self._source.info), "text": corpus.digest()}
         folder, faults = Path(options.output), list[str]()
         with folder_of_parts(folder, identity, parts, self._form.ending, discard=options.force):
+            self._tell_size(folder, folder)
             for text, (file, count) in zip(texts, counts.items(), strict=True):
                 faults += self._parts_of_text(text, folder / file, count, size)
         if faults:
@@ -114,6 +126,8 @@ class EmbedRun:
         does, and for a format that needs a file.
         """
         self._survey(text)
+        if isinstance(target, Path):
+            self._tell_size(target)
         with explained(target) if isinstance(target, Path) else nullcontext():
             self._write(target, self._computed(text, text.sentences()))
         if not isinstance(target, Path):
@@ -126,7 +140,7 @@ class EmbedRun:
         """
         by_form = self._form.check(self._source.output)
         found = text.survey(by_form if text.tokenize is not None else self._check(by_form))
-        self._expect(found.tokens, [text])
+        self._expect([text], [found])
         return found
 
     def _check(self, by_form: Check = accept) -> Check:
@@ -214,6 +228,7 @@ class EmbedRun:
         place, for a sentence that `by_form` or the source refuses, or whose vectors are not finite.
         """
         check = self._check(by_form)
+        self._forecast.begin()
 
         def read() -> Iterator[Sentence]:
             for number, each in enumerate(raw, first + 1):
@@ -241,7 +256,12 @@ class EmbedRun:
             self._form.write(target, items, self._facts(first))
 
     def _join(self, paths: Sequence[Path], folder: Path, output: Path) -> None:
-        """Write the output beside its parts, and move it to its place."""
+        """Write the output beside its parts, and move it to its place.
+
+        Where the disk has no room for both, a part is removed when it is written: a process that is
+        killed then has to compute these again.
+        """
+        is_short = self._forecast.is_short(folder, self._size)
         self._done = 0
 
         def items() -> Iterator[Item]:
@@ -250,6 +270,8 @@ class EmbedRun:
                     yield item
                     self._done += len(item[0].tokens)
                 self._step("Writing", self._done, self._total)
+                if is_short:
+                    path.unlink()
 
         temporary = folder / f"{atomic_files.TEMPORARY}output"
         try:
@@ -261,17 +283,30 @@ class EmbedRun:
     def _facts(self, first: int = 0) -> Facts:
         return Facts(self._source.info, self._source.output, first)
 
-    def _expect(self, tokens: int, texts: Sequence[Text]) -> None:
-        """Set the tokens of the whole run, estimated by the first text where they are split."""
+    def _expect(self, texts: Sequence[Text], found: Sequence[Survey]) -> None:
+        """Set the size of the whole run, estimated by the first text where tokens are split."""
+        sample = next((text for text, each in zip(texts, found, strict=True) if each.tokens), None)
+        self._is_split = sample is not None and sample.tokenize is not None
         with suppress(FileError):  # a sentence that cannot be split fails in its part
-            self._ratio = texts[0].ratio() if texts else 1.0
-        self._total = round(tokens * self._ratio)
+            self._ratio = sample.ratio() if sample is not None else 1.0
+        self._total = round(sum(each.tokens for each in found) * self._ratio)
+        sentences = sum(each.sentences for each in found)
+        output, width = self._source.output, self._source.info.dimension
+        rows = output.size(self._total, width), sentences * output.size(1, width)
+        self._size = self._form.size(rows[output.pooling != "none"], sentences)
         self._step("Embedding", 0, self._total)
+
+    def _tell_size(self, output: Path, folder: Path | None = None) -> None:
+        """Tell the size of OUTPUT; `folder` is that of its parts."""
+        kept = sum(path.stat().st_size for path in parts_in(folder)) if folder is not None else 0
+        self._forecast.size(output, self._size, kept, about=self._is_split)
 
     def _count(self, tokens: int) -> None:
         """Count tokens that were computed."""
         self.tokens += tokens
         self._done += tokens
+        left = self._total - self._done
+        self._forecast.count(self.tokens, left, self._source.batch_tokens)
         self._step("Embedding", self._done, self._total)
 
     def _skip(self, sentences: Iterator[Sentence]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, tee
@@ -41,6 +42,9 @@ _LONG_BATCHES = 4
 _WINDOW_BYTES = 512 * 1024**2
 _LAYER_BYTES = 512 * 1024**2
 
+# The place of a sentence in the body of a request.
+_PLACE = re.compile(r"/sentences/(\d{1,9})(?:/|$)").match
+
 # Bytes of a group from a server. Larger groups need more memory.
 _GROUP_BYTES = 8 * 1024**2
 
@@ -62,10 +66,11 @@ class Source:
 
     The arrays come in groups of consecutive sentences. A group depends on its own sentences alone,
     unless `carries_state`. A part of a file ends with the first group after which it has
-    `part_tokens` tokens.
+    `part_tokens` tokens. `batch_tokens` is the usual size of a batch.
     """
 
     part_tokens: int = 0
+    batch_tokens: int = 1
     carries_state: bool = False
 
     def __init__(self, info: ModelInfo, output: Output) -> None:
@@ -95,6 +100,7 @@ class LengthSorted(Source):
     def __init__(self, network: InProcess, output: Output) -> None:
         super().__init__(network.info, output)
         self._network = network
+        self.batch_tokens = network.batch_tokens
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
@@ -179,6 +185,7 @@ class Stateful(Source):
     def __init__(self, network: InProcess, output: Output, batch_size: int) -> None:
         super().__init__(network.info, output)
         self._network = network
+        self.batch_tokens = network.batch_tokens
         self._batch_size = batch_size
 
     def groups(
@@ -214,7 +221,8 @@ class Remote(Source):
         super().__init__(served_model(client), output)
         self._client = client
         self._layers: Any = layers  # a name that the client knows, or a number
-        self._longest = client.info()["limits"]["max_sentence_tokens"]
+        limits = client.info()["limits"]
+        self._longest, self.batch_tokens = limits["max_sentence_tokens"], limits["max_batch_tokens"]
 
     def check(self, sentence: Tokens) -> None:
         """Raise FileError for a sentence that is longer than the server allows."""
@@ -244,7 +252,7 @@ class Remote(Source):
 
     def _stream(self, sentences: Iterable[Tokens]) -> Iterator[Vectors]:
         """Yield an array a sentence. Raises SentenceError where the server refuses one."""
-        from elmo_client import RequestRefused, ServerFailed, Unauthorized  # noqa: PLC0415 - httpx
+        import elmo_client as errors  # noqa: PLC0415 - httpx
 
         try:
             yield from self._client.stream(
@@ -253,11 +261,12 @@ class Remote(Source):
                 pooling=self.output.pooling,
                 normalize=self.output.normalize,
             )
-        except (RequestRefused, ServerFailed) as error:
-            places = [fault.pointer.split("/") for fault in error.problem.errors]
-            numbers = [int(place[2]) for place in places if place[1:2] == ["sentences"]]
-            if isinstance(error, Unauthorized) or not numbers:
-                raise
+        except (errors.InvalidRequest, errors.TooLarge, errors.ServerFailed) as error:
             problem = error.problem
+            numbers = [
+                int(found[1]) for fault in problem.errors if (found := _PLACE(fault.pointer))
+            ]
+            if not numbers and isinstance(error, errors.ServerFailed):
+                raise  # of no sentence
             detail = f"the server refuses it: {problem.status} {problem.title}: {problem.detail}"
-            raise SentenceError(error.first + numbers[0], detail) from error
+            raise SentenceError(error.first + min(numbers, default=0), detail) from error

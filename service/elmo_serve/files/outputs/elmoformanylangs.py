@@ -57,4 +57,4 @@ def _check_keys(_output: Output) -> Check:
 
 
 HDF5 = OutputFormat(_write_hdf5, ".hdf5", check=_check_keys)
-TEXT = OutputFormat(_write_text, ".txt", check=refuse_stacks, is_stream=True)
+TEXT = OutputFormat(_write_text, ".txt", check=refuse_stacks, is_stream=True, number_bytes=12)
