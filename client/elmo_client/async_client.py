@@ -167,8 +167,9 @@ class AsyncClient:
 
         Args:
             sentence: a text, or a list of tokens.
-            positions: the numbers of the tokens, counted from 0. The tokens are not looked at.
-            k: how many words at most, from 1 to 1,000; 10 by default.
+            positions: the numbers of the tokens, counted from 0, at most 64. The tokens are not
+                looked at.
+            k: how many words at most, from 1 to 100; 10 by default.
             direction: "forward" predicts from the tokens before, "backward" from those after,
                 "both" (the default) is the product of their probabilities divided by the
                 share of the word in text, normalised.

@@ -1,6 +1,6 @@
 """The parts that schemas of request bodies share, and the faults of a body."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
@@ -16,9 +16,13 @@ MAX_NAME_CHARACTERS: Final = 256
 _MAX_FAULTS: Final = 20
 """Faults that one response lists."""
 
-_MAX_MEMBERS: Final = 100
+MAX_MEMBERS: Final = 100
 """Members that one object of a body may have; the largest schema has 12. pydantic makes a fault of
 each unknown name, which takes 3 us and 1 kB: 8 MB of them took 3 s and 1 GB."""
+
+_MAX_MEMBER_BYTES: Final = 1 << 16
+"""Longest JSON text of a list or an object that is no text and no token. pydantic makes objects of
+all that it holds: of 8 MB in 1 to 3 s. A mix of 256 layers has 7 kB."""
 
 _MAX_COUNTED: Final = 1_000
 """Faults that are looked at: pydantic makes all of them, to show 20, in 3 ms. A body of a task can
@@ -61,41 +65,41 @@ def optional(default: Any, description: str, **rules: Any) -> Any:
     return Field(default, description=description, **rules)
 
 
-def validated(model: type[_Body], body: bytes | memoryview, context: Any = None) -> _Body:
-    """Return the JSON `body` as a `model`; `context` is for its validators.
+def validated(model: type[_Body], body: bytes | memoryview) -> _Body:
+    """Return the JSON `body` as a `model`.
 
     Raises:
         MalformedBody: it is not JSON.
         InvalidRequest: it breaks the schema; `errors` points to at most 20 faults.
     """
     try:
-        return model.model_validate_json(bytes(body), context=context)
+        return model.model_validate_json(bytes(body))
     except ValidationError as error:
         if error.error_count() > _MAX_COUNTED:
             raise InvalidRequest.of(FieldError("", f"has {error.error_count()} faults")) from None
         raise _refusal(error.errors(include_url=False, include_input=False)) from None
 
 
-def refuse_wide(body: bytes) -> None:
-    """Raise InvalidRequest for a body with an object of too many members."""
-    if body.count(b":") > _MAX_MEMBERS:
-        try:
-            _check_members(orjson.loads(body))
-        except orjson.JSONDecodeError:
-            return  # pydantic names the fault
+def refuse_large(body: dict[str, Any], words: Collection[str]) -> None:
+    """Raise InvalidRequest for a body with too many members, also of an object in one of them.
+
+    A member that is none of `words` may have `_MAX_MEMBER_BYTES`.
+    """
+    for value in (body, *body.values()):
+        if isinstance(value, dict) and len(value) > MAX_MEMBERS:
+            detail = f"an object has {len(value)} members, expected {MAX_MEMBERS} at most"
+            raise InvalidRequest.of(FieldError("", detail))
+    for name, value in body.items():
+        if name not in words and isinstance(value, list | dict) and not _is_small(value):
+            detail = f"should have at most {_MAX_MEMBER_BYTES} bytes and 250 levels"
+            raise InvalidRequest.of(FieldError(pointer(name[:SHOWN_CHARACTERS]), detail))
 
 
-def _check_members(body: Any) -> None:
-    """Raise InvalidRequest for an object, also inside of others, with too many members."""
-    waiting: list[Any] = [[body]]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if len(value) > _MAX_MEMBERS:
-                detail = f"an object has {len(value)} members, expected {_MAX_MEMBERS} at most"
-                raise InvalidRequest.of(FieldError("", detail))
-            value = value.values()
-        waiting += [each for each in value if isinstance(each, (dict, list))]
+def _is_small(value: Any) -> bool:
+    try:
+        return len(orjson.dumps(value)) <= _MAX_MEMBER_BYTES
+    except orjson.JSONEncodeError:  # lists in lists, deeper than orjson writes
+        return False
 
 
 def _refusal(faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:

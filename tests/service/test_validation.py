@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.schema import refuse_wide, validated
+from elmo_serve.schema import refuse_large, validated
 from elmo_serve.tasks import TaskMembers
 
 
@@ -79,13 +79,24 @@ def test_at_most_twenty_faults_are_listed() -> None:
 NAMES = {f"name{number}": 0 for number in range(101)}
 
 
-@pytest.mark.parametrize("body", [NAMES, embed(mix=NAMES), embed(text=[{"a": [NAMES]}])])
+@pytest.mark.parametrize("body", [NAMES, embed(mix=NAMES)])
 def test_an_object_with_too_many_members_is_refused_whatever_they_are(body: Any) -> None:
     with pytest.raises(InvalidRequest, match="101 members"):
-        refuse_wide(orjson.dumps(body))
+        refuse_large(body, ())
 
 
-def test_members_are_not_counted_in_strings() -> None:
-    body = orjson.dumps(embed(sentences=[["a: b", "::"] * 1_000]))
+def test_members_are_not_counted_in_other_places() -> None:
+    refuse_large(embed(sentences=[["a: b", "::"] * 1_000], text=[{"a": [NAMES]}]), ())
 
-    refuse_wide(body)
+
+@pytest.mark.parametrize("value", [["a" * (1 << 16)], {"weights": [[]] * (1 << 15)}])
+def test_a_member_that_is_no_text_is_small(value: Any) -> None:
+    deep: Any = []
+    for _ in range(300):
+        deep = [deep]
+    for each in (value, deep):
+        refuse_large({"text": each}, ("text",))
+        with pytest.raises(InvalidRequest) as refusal:
+            refuse_large({"mix": each}, ("text",))
+
+        assert refusal.value.errors[0].pointer == "/mix"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmo_serve.errors import TooLarge
+from elmo_serve.errors import FieldError, TooLarge
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +19,11 @@ class RequestLimits:
                 f"The request holds {count} {unit} and at most {self.sentences} are allowed "
                 "(ELMO_MAX_REQUEST_SENTENCES)."
             )
+
+    def too_long(self, index: int, tokens: int, place: str) -> TooLarge:
+        """Return the error for a sentence of too many tokens."""
+        detail = (
+            f"Sentence {index} holds {tokens} tokens and at most {self.sentence_tokens} are "
+            "allowed (ELMO_MAX_SENTENCE_TOKENS)."
+        )
+        return TooLarge(detail, errors=[FieldError(place, detail)])

@@ -106,7 +106,7 @@ BODIES: dict[str, list[Row]] = {
         ({"sentences": A, "dtype": "float64"}, 422, "/dtype", "'float16'"),
         ({"sentences": A, "pooling": LONG}, 422, "/pooling", "'mean'"),
         (b'{"sentences": [[' + b"0," * 500_000 + b"0]]}", 422, "/sentences/0/0", ""),
-        (b'{"sentences": [' + b"0," * 500_000 + b"0]}", 422, "/sentences/0", ""),
+        (b'{"sentences": [' + b"0," * 500_000 + b"0]}", 413, None, "10000"),
         (MANY_NAMES, 422, "", ""),
         ({"sentences": [["a"], ["!raises"]]}, 500, "/sentences/1", ""),
         ({"text": ["a", "!raises"], "tokenizer": "whitespace"}, 500, "/text/1", ""),
@@ -154,8 +154,8 @@ BODIES: dict[str, list[Row]] = {
     "POST /score": [({"sentences": A}, 409, None, "softmax")],
     "POST /substitutes": [
         ({"sentences": A, "positions": [[0]]}, 409, None, "softmax"),
-        ({"sentences": A, "positions": [[0]], "k": 1001}, 422, "/k", "1000"),
-        ({"sentences": A, "positions": [list(range(101))]}, 422, "/positions/0", "100"),
+        ({"sentences": A, "positions": [[0]], "k": 101}, 422, "/k", "100"),
+        ({"sentences": A, "positions": [[*range(40)], [*range(25)]]}, 422, "/positions", "64"),
     ],
     "POST /v1/embeddings": [
         *NOT_JSON[:6],

@@ -9,7 +9,6 @@ from pydantic import (
     Field,
     JsonValue,
     Tag,
-    ValidationInfo,
 )
 from pydantic_core import PydanticCustomError
 
@@ -26,16 +25,10 @@ TOKEN_IDS: Final = (
 )
 
 
-def _texts(value: JsonValue, info: ValidationInfo) -> JsonValue:
-    """Refuse an empty list, one of too many items, and token ids, which clients of OpenAI may send.
-
-    Its items are counted before a Python function is called for each. The context of a body is its
-    `limits.RequestLimits`.
-    """
+def _texts(value: JsonValue) -> JsonValue:
+    """Refuse an empty list, and token ids, which clients of OpenAI may send."""
     if isinstance(value, list) and not value:
         raise PydanticCustomError(FAULT, "should be a text or a list of texts")
-    if isinstance(value, list) and info.context is not None:
-        info.context.check_count(len(value))
     return _no_ids(value)
 
 

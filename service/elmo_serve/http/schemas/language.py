@@ -15,10 +15,11 @@ from elmo_serve.http.schemas.embed import (
 from elmo_serve.output import Direction
 from elmo_serve.schema import a_whole_number, optional
 
-MOST_SUBSTITUTES: Final = 1_000
+MOST_SUBSTITUTES: Final = 100
 DEFAULT_SUBSTITUTES: Final = 10
-MOST_POSITIONS: Final = 100
-"""Of one sentence. Each is a product with the whole softmax."""
+MOST_POSITIONS: Final = 64
+"""Of all sentences of a request. Each is a product with the whole softmax: some seconds of a CPU
+together. A larger value lets one small request take the workers for longer."""
 
 _WHOLE = BeforeValidator(a_whole_number)
 Positions = Annotated[
@@ -34,7 +35,8 @@ class SubstitutesRequest(SentencesRequest):
     """Tokenised `sentences`, or `text`, and the places whose substitutes are returned."""
 
     positions: Annotated[list[Positions], FailFast()] = Field(
-        description="For each sentence a list of numbers of tokens, counted from 0, none twice."
+        description="For each sentence a list of numbers of tokens, counted from 0, none twice; at "
+        f"most {MOST_POSITIONS} in all."
     )
     k: Annotated[int, Field(ge=1, le=MOST_SUBSTITUTES), _WHOLE] | None = optional(
         None, f"How many words a place. Default: {DEFAULT_SUBSTITUTES}."

@@ -3,11 +3,12 @@
 import orjson
 import pytest
 
-from elmo_serve.errors import InvalidRequest, TooLarge
+from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
+from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 
 LIMITS = RequestLimits(sentences=3, sentence_tokens=4)
@@ -130,3 +131,37 @@ def test_one_text_is_at_the_field_itself() -> None:
     found = parsed(EmbeddingsRequest, input="a")
 
     assert (found.sentences, found.pointer(0)) == (["a"], "/input")
+
+
+@pytest.mark.parametrize("form", [EmbedRequest, ScoreRequest, SubstitutesRequest])
+@pytest.mark.parametrize("item", [[], "a", 0, {"a": 1}, None])
+@pytest.mark.parametrize("member", ["sentences", "text", "positions"])
+def test_items_are_counted_before_anything_else_is_looked_at(
+    form: type[EmbedRequest], item: object, member: str
+) -> None:
+    """8 MB of small items, most of them faulty, took the parsing process for seconds."""
+    with pytest.raises(TooLarge, match="ELMO_MAX_REQUEST_SENTENCES"):
+        parsed(form, **{member: [item] * 4}, unknown=1, mix=dict.fromkeys(map(str, range(101))))
+    with pytest.raises(TooLarge, match="ELMO_MAX_REQUEST_SENTENCES"):
+        parsed(EmbeddingsRequest, input=[item] * 4, dimensions="x")
+
+
+def test_tokens_are_counted_first_too() -> None:
+    with pytest.raises(TooLarge, match="ELMO_MAX_SENTENCE_TOKENS"):
+        parsed(NeighboursRequest, tokens=[[]] * 5, token="x")
+
+
+def test_nan_is_no_json() -> None:
+    """pydantic reads it, and made objects of all other items first."""
+    with pytest.raises(MalformedBody):
+        parse(EmbedRequest, b'{"sentences": [[], [], [], [], NaN]}', LIMITS)
+
+
+@pytest.mark.parametrize("positions", [[[*range(65)]], [[*range(32)], [*range(33)], []]])
+def test_a_request_has_64_positions_in_all(positions: list[list[int]]) -> None:
+    with pytest.raises(InvalidRequest, match="64") as refusal:
+        parsed(SubstitutesRequest, sentences=[["a"]], positions=positions)
+
+    assert refusal.value.errors[0].pointer == "/positions"
+    found = parsed(SubstitutesRequest, sentences=[["a"]], positions=[[*range(63)], [], [5]])
+    assert found.request.positions[2] == [5]
