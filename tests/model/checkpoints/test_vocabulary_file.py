@@ -17,7 +17,7 @@ TEXT = text_of(WORDS).encode()
     ("name", "content"),
     [
         ("vocab.txt", TEXT),
-        ("vocab.txt.gz", gzip.compress(TEXT)),
+        ("vocab.txt.gz", gzip.compress(TEXT, mtime=0)),
         ("vocab-2016-09-10.txt", b"\xef\xbb\xbf" + TEXT),  # a byte order mark
         ("vocab.txt", b" " + TEXT.replace(b"</S>\n", b"!!!MAXTERMID\r\n</S> \r")),
     ],
