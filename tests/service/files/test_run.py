@@ -89,9 +89,9 @@ def test_the_parts_of_a_file_are_windows_that_are_joined(tmp_path: Path, elmo: E
     assert files_in(tmp_path) == ["in.txt", "out.npz"]
 
 
-@pytest.mark.parametrize("name", ["out.hdf5", "out.npz", "out.parquet"])
-def test_after_a_full_disk_the_same_command_continues(tmp_path: Path, name: str) -> None:
-    source, output = tmp_path / "in.txt", tmp_path / name
+def test_after_a_full_disk_the_same_command_continues(tmp_path: Path) -> None:
+    """HDF5's own library would end the process with a segmentation fault."""
+    source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
     source.write_text(lines_of(sentences_of(100)))
     size = sum(map(len, sentences_of(100))) * 3 * 32 * 4
 
@@ -102,7 +102,7 @@ def test_after_a_full_disk_the_same_command_continues(tmp_path: Path, name: str)
     assert not output.exists()
     done(source, output, "--all")
     assert output.stat().st_size > size
-    assert files_in(tmp_path) == sorted(["in.txt", name])
+    assert files_in(tmp_path) == ["in.txt", "out.hdf5"]
 
 
 def test_the_parts_of_another_run_are_refused_or_discarded(text: Path, tmp_path: Path) -> None:

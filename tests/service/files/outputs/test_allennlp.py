@@ -26,14 +26,11 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     ("flags", "of"),
     [
         (["--all"], lambda layers: layers),
-        (["--top"], lambda layers: layers[-1]),
-        (["--average"], lambda layers: layers.mean(0)),
-        (["--sum"], lambda layers: layers.sum(0)),
         (["--concat"], lambda layers: np.concatenate(layers, axis=1)),
         (["--top", "--normalize"], lambda layers: unit(layers[-1])),
         (["--layer", "0"], lambda layers: layers[0]),
     ],
-    ids=["all", "top", "average", "sum", "concat", "normalize", "one"],
+    ids=["all", "concat", "normalize", "one"],
 )
 def test_hdf5_is_that_of_allennlp(
     text: Path, tmp_path: Path, elmo: ElmoNetwork, flags: list[str], of: Callable[[Any], Any]
