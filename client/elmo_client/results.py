@@ -57,6 +57,7 @@ class Task:
 
     `weights` are the L + 1 raw scalars, before the softmax (AllenNLP's `scalar_parameters`);
     `gamma` scales the mix. With `layer_norm` each layer is normalised over its sentence first.
+    `measure` is that of its fit, "accuracy" or "span_f1"; None where it is unknown.
     """
 
     name: str
@@ -64,3 +65,4 @@ class Task:
     gamma: float = 1.0
     layer_norm: bool = False
     description: str = ""
+    measure: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -17,7 +18,8 @@ SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60]]
 
 def elmo(*arguments: object, **environment: str) -> Result:
     clean = {name: None for name in os.environ if name.startswith("ELMO_")}
-    return CliRunner().invoke(main, list(map(str, arguments)), env={**clean, **environment})
+    with contextlib.chdir("."):  # `elmo serve` leaves the folder of its start
+        return CliRunner().invoke(main, list(map(str, arguments)), env={**clean, **environment})
 
 
 def vectors(path: Path) -> list[np.ndarray]:

@@ -76,7 +76,8 @@ class Bench:
         deadlines = Deadlines(self.metrics.failures.labels("deadline"))
 
         async def call() -> Embedded:
-            async with deadlines.begin(timeout):
+            async with deadlines.begin(timeout) as deadline:
+                deadline.overdue = "The vectors were not computed within {:g} s."
                 return await self.engine.embed(
                     texts, lengths, [output] * len(texts), timeout, client, is_bulk=is_bulk
                 )

@@ -69,8 +69,9 @@ def models_of(info: Mapping[str, Any]) -> tuple[str, ...]:
 @_lacking("whole task")
 def task_of(found: Mapping[str, Any]) -> Task:
     """Return a task of the server's JSON."""
-    members = {each.name: found[each.name] for each in fields(Task)}
-    return Task(**{**members, "weights": tuple(found["weights"])})
+    members = {each.name: found[each.name] for each in fields(Task) if each.name != "measure"}
+    measure = (found.get("fit") or {}).get("measure")
+    return Task(**{**members, "weights": tuple(found["weights"]), "measure": measure})
 
 
 def vectors_of(

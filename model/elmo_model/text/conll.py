@@ -16,7 +16,7 @@ FORM: Final = 1
 CONLLU_COLUMNS: Final = 10
 """Columns of CoNLL-U. Some tools write the first two alone."""
 
-_COMMENT: Final = re.compile(r"# +(id |[^=\t]*[^=\s] +=( |$))")
+_COMMENT: Final = re.compile(r"# ++(id |[^=\t]*[^=\s] +=( |$))")
 """`# id 5239...` of MultiCoNER, and `# key = value` of Universal NER."""
 
 _RANGE: Final = re.compile(r"[0-9]+[-.][0-9]+")

@@ -28,7 +28,7 @@ FILES = {
     "in/a.txt": "a\n",
     "fasta/a.fasta": ">x|P1\nAC\n",
     "taken": "mine",
-    "train.tsv": "label\tsentence\nx\ta\ny\tb\n",
+    "train.tsv": "label\ttext\nx\ta\ny\tb\n",
     "empty.txt": "\n \n",
     "words.txt": "the\n</S>\n",
     "taken.safetensors": "mine",
@@ -86,15 +86,15 @@ EMBED = [
 BEGUN: dict[str, list[tuple[str, int, str]]] = {
     "fit bad --kind sentence --train train.tsv --model SMALL": [
         ("", 2, "--out"),
-        ("--out tasks --label kind", 1, "kind"),
+        ("--out tasks --label kind", 2, "--label"),
         ("--out tasks --validation 0.5", 1, "validation 0.5"),
         ("--out tasks --validation 0.9", 1, "validation 0.9"),
         ("--out tasks --validation 1.5", 2, "--validation"),
         ("--out tasks --seeds 0", 2, "--seeds"),
         ("--out tasks --threads 0", 2, "--threads"),
         ("--out tasks --tokenizer nonsense", 2, "nonsense"),
-        (f"{SERVER} --layer-norm", 2, "--layer-norm"),
-        (f"{SERVER} --device cpu", 2, "--device"),
+        (f"--out tasks {SERVER} --layer-norm", 2, "--layer-norm"),
+        (f"--out tasks {SERVER} --device cpu", 2, "--device"),
     ],
     "index --model SMALL": [
         ("", 2, "TEXT"),
