@@ -1,9 +1,8 @@
 """The parts that schemas of request bodies share, and the faults of a body."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 
-import orjson
 from pydantic import BaseModel, Discriminator, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticKnownError
 
@@ -19,10 +18,6 @@ _MAX_FAULTS: Final = 20
 MAX_MEMBERS: Final = 100
 """Members that one object of a body may have; the largest schema has 12. pydantic makes a fault of
 each unknown name, which takes 3 us and 1 kB: 8 MB of them took 3 s and 1 GB."""
-
-_MAX_MEMBER_BYTES: Final = 1 << 16
-"""Longest JSON text of a list or an object that is no text and no token. pydantic makes objects of
-all that it holds: of 8 MB in 1 to 3 s. A mix of 256 layers has 7 kB."""
 
 _MAX_COUNTED: Final = 1_000
 """Faults that are looked at: pydantic makes all of them, to show 20, in 3 ms. A body of a task can
@@ -65,41 +60,32 @@ def optional(default: Any, description: str, **rules: Any) -> Any:
     return Field(default, description=description, **rules)
 
 
-def validated(model: type[_Body], body: bytes | memoryview) -> _Body:
-    """Return the JSON `body` as a `model`.
+def validated(model: type[_Body], body: bytes | dict[str, Any]) -> _Body:
+    """Return a JSON `body`, or an object of one that was parsed, as a `model`.
 
     Raises:
         MalformedBody: it is not JSON.
         InvalidRequest: it breaks the schema; `errors` points to at most 20 faults.
     """
     try:
-        return model.model_validate_json(bytes(body))
+        if isinstance(body, bytes):
+            return model.model_validate_json(body)
+        return model.model_validate(body)
     except ValidationError as error:
         if error.error_count() > _MAX_COUNTED:
             raise InvalidRequest.of(FieldError("", f"has {error.error_count()} faults")) from None
         raise _refusal(error.errors(include_url=False, include_input=False)) from None
 
 
-def refuse_large(body: dict[str, Any], words: Collection[str]) -> None:
+def refuse_wide(body: dict[str, Any]) -> None:
     """Raise InvalidRequest for a body with too many members, also of an object in one of them.
 
-    A member that is none of `words` may have `_MAX_MEMBER_BYTES`.
+    Schemas have no objects in objects in objects: in other places an object is one fault.
     """
     for value in (body, *body.values()):
         if isinstance(value, dict) and len(value) > MAX_MEMBERS:
             detail = f"an object has {len(value)} members, expected {MAX_MEMBERS} at most"
             raise InvalidRequest.of(FieldError("", detail))
-    for name, value in body.items():
-        if name not in words and isinstance(value, list | dict) and not _is_small(value):
-            detail = f"should have at most {_MAX_MEMBER_BYTES} bytes and 250 levels"
-            raise InvalidRequest.of(FieldError(pointer(name[:SHOWN_CHARACTERS]), detail))
-
-
-def _is_small(value: Any) -> bool:
-    try:
-        return len(orjson.dumps(value)) <= _MAX_MEMBER_BYTES
-    except orjson.JSONEncodeError:  # lists in lists, deeper than orjson writes
-        return False
 
 
 def _refusal(faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
@@ -120,6 +106,8 @@ def _field_error(fault: ErrorDetails) -> FieldError:
     # The tags of unions are no places in the body; the name of an unknown field is one.
     named = path[-1:] if is_unknown else ()
     place = [part for part in path[: len(path) - len(named)] if part not in _TAGS.values()]
+    if fault["type"] == "model_type":  # of an object that was parsed, the message names a class
+        text = "should be an object"
     if fault["type"] == "list_type" and place[:1] == ["sentences"]:
         text += "; use `text` for strings that are not split into tokens"
     if is_unknown and len(str(named[0])) > SHOWN_CHARACTERS:

@@ -8,15 +8,19 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.schema import refuse_large, validated
+from elmo_serve.schema import refuse_wide, validated
 from elmo_serve.tasks import TaskMembers
 
 
 def faults(model: type[BaseModel], body: Any) -> dict[str, str]:
-    """Return the faults of a body: its details by pointer."""
-    with pytest.raises(InvalidRequest) as refusal:
-        validated(model, orjson.dumps(body))
-    return {error.pointer: error.detail for error in refusal.value.errors}
+    """Return the faults of a body, parsed or not: its details by pointer."""
+    found = []
+    for each in (body, orjson.dumps(body)):
+        with pytest.raises(InvalidRequest) as refusal:
+            validated(model, each)
+        found.append({error.pointer: error.detail for error in refusal.value.errors})
+    assert found[0] == found[1]
+    return found[0]
 
 
 def embed(**members: Any) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def test_a_field_that_may_be_left_out_may_be_null() -> None:
     for name, field in schema["properties"].items():
         assert {"type": "null"} in field["anyOf"], name
 
-    body = orjson.dumps(embed(**dict.fromkeys(NULLS)))
+    body = embed(**dict.fromkeys(NULLS))
     assert validated(EmbedRequest, body).sentences == [["a"]]
 
 
@@ -63,7 +67,7 @@ def test_a_null_beside_a_number_out_of_range_is_no_fault() -> None:
 
 def test_a_misspelt_field_is_named_before_the_one_that_is_missing() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        validated(TaskMembers, b'{"name": "t", "weight": [1, 2, 3], "gamma": "x"}')
+        validated(TaskMembers, {"name": "t", "weight": [1, 2, 3], "gamma": "x"})
 
     assert caught.value.detail.startswith("/weight: ")
     assert [each.pointer for each in caught.value.errors] == ["/weight", "/weights", "/gamma"]
@@ -71,7 +75,7 @@ def test_a_misspelt_field_is_named_before_the_one_that_is_missing() -> None:
 
 def test_at_most_twenty_faults_are_listed() -> None:
     with pytest.raises(InvalidRequest, match=r"^/weights/0: .* \(the first 20 are listed\)$") as e:
-        validated(TaskMembers, orjson.dumps({"name": "t", "weights": ["x"] * 25}))
+        validated(TaskMembers, {"name": "t", "weights": ["x"] * 25})
 
     assert [error.pointer for error in e.value.errors] == [f"/weights/{n}" for n in range(20)]
 
@@ -82,21 +86,8 @@ NAMES = {f"name{number}": 0 for number in range(101)}
 @pytest.mark.parametrize("body", [NAMES, embed(mix=NAMES)])
 def test_an_object_with_too_many_members_is_refused_whatever_they_are(body: Any) -> None:
     with pytest.raises(InvalidRequest, match="101 members"):
-        refuse_large(body, ())
+        refuse_wide(body)
 
 
 def test_members_are_not_counted_in_other_places() -> None:
-    refuse_large(embed(sentences=[["a: b", "::"] * 1_000], text=[{"a": [NAMES]}]), ())
-
-
-@pytest.mark.parametrize("value", [["a" * (1 << 16)], {"weights": [[]] * (1 << 15)}])
-def test_a_member_that_is_no_text_is_small(value: Any) -> None:
-    deep: Any = []
-    for _ in range(300):
-        deep = [deep]
-    for each in (value, deep):
-        refuse_large({"text": each}, ("text",))
-        with pytest.raises(InvalidRequest) as refusal:
-            refuse_large({"mix": each}, ("text",))
-
-        assert refusal.value.errors[0].pointer == "/mix"
+    refuse_wide(embed(sentences=[["a: b", "::"] * 1_000], text=[{"a": [NAMES]}]))
