@@ -26,7 +26,7 @@ class _StoredCentre:
 
 
 def to_header(description: Description) -> dict[str, str]:
-    """Return the strings of a header; a fact that is None has none."""
+    """Return the known facts as strings of a header."""
     centre, trained = description.centre, description.trained
     values = {"tokenizer": description.tokenizer, "language": description.language}
     if centre is not None:

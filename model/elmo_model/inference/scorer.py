@@ -29,8 +29,8 @@ _WORDS = 4096
 """Words of one product on a CPU, with the rows of a step: more cost fewer calls, and leave the
 cache of a core."""
 _STEP_ROWS, _STEP_PLACES = 128, 32
-"""Rows, and places of substitutes, between two stops. More are a little faster, and let whoever
-needs the thread wait for longer: rows of one step take 0.12 s on two cores with 50,000 words."""
+"""Rows of a score, and positions of substitutes, computed between two stops. Larger steps are a
+little faster and delay interruptions: 128 rows take 0.12 s on two cores with 50,000 words."""
 _WHOLE_LOGITS = 1 << 23
 """Logits in memory at once where all words of a place are compared; one place has at least one row
 of them."""

@@ -54,7 +54,7 @@ def read_parts(
     """Read the examples to learn from, the first `limit` sentences, and those to score on.
 
     The labels of tokens are those of spans if 99 % of all in `train` are: then they become IOB2 in
-    both files, and a warning names the first label that is none and becomes O. A warning says how
+    both files, and a warning names the first other label, which becomes O. A warning says how
     many sentences have no tokens.
 
     Raises FitError, which names file, line, what was found and what is expected, also for a file
@@ -135,7 +135,7 @@ def _conllu(path: Path, reading: Reading) -> Iterator[list[conll.Word]]:
 
 
 def _as_iob2(path: Path, sentences: Sequence[Tagged]) -> list[Tagged]:
-    """Return sentences with labels of spans as IOB2; name the first label that is none."""
+    """Return sentences with their span labels as IOB2; warn of the first other label."""
     others = [
         (line, label)
         for each in sentences

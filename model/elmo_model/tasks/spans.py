@@ -37,7 +37,7 @@ def are_spans(counts: dict[str, int]) -> bool:
 
 
 def iob2(labels: Sequence[str]) -> list[str]:
-    """Return the labels of one sentence as IOB2; a label that is none of a span becomes `O`."""
+    """Return the span labels of one sentence as IOB2; any other label becomes `O`."""
     found = ["O"] * len(labels)
     for start, end, kind in spans(labels):
         ending = f"-{kind}" if kind else ""

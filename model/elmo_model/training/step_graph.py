@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from elmo_model.inference.graphs import Capture, GraphCapture
+from elmo_model.inference.graph_capture import Capture, GraphCapture
 from elmo_model.training.batches import Batch
 
 Learn = Callable[[Batch], tuple[Tensor, Tensor]]

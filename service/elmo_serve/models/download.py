@@ -36,12 +36,6 @@ _HEADERS: Final = {
     "User-Agent": "Mozilla/5.0 (compatible; elmo-serve)",
     "Accept-Encoding": "identity",
 }
-_VARIABLES: Final = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"),
-    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
-)
-"""Variables that httpx reads; it knows those of proxies in lower case as well."""
-
 _CHUNK: Final = 1 << 20  # bytes that are hashed at once
 
 _KINDS: Final = (
@@ -276,9 +270,10 @@ def _client() -> httpx.Client:
 
 
 def _variables() -> str:
-    """Return the names of the variables of the environment that httpx reads and that are set."""
-    names = dict.fromkeys((*_VARIABLES, *map(str.lower, _VARIABLES)))
-    return ", ".join(name for name in names if os.environ.get(name))
+    """Return the names of the variables of proxies and certificates that are set."""
+    from elmo_client.transport.session import variables  # noqa: PLC0415 - httpx
+
+    return variables()
 
 
 def _write(

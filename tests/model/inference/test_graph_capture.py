@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo_model.inference.graphs import GraphCapture
+from elmo_model.inference.graph_capture import GraphCapture
 from tests.support.pretend_streams import PretendCuda
 
 
