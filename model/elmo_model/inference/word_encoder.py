@@ -96,7 +96,7 @@ class WordEncoder:
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""
-        return self._embedder.embed(words, self._counts.round_up)
+        return self._embedder.embed(words, self._counts.round_up, self._counts.largest)
 
     def _computed(self, words: Sequence[str], places: Sequence[int]) -> Tables:
         return (self.compute([words[place] for place in places]),)

@@ -49,30 +49,33 @@ class TokenEmbedder(nn.Module):
         vectors = self.embed(different)  # (m, P)
         return vectors.index_select(0, _sent(np.array(index, np.int64), vectors.device))
 
-    def embed(self, words: Sequence[str], round_up: RoundUp = lambda rows: rows) -> Tensor:
+    def embed(
+        self, words: Sequence[str], round_up: RoundUp = lambda rows: rows, largest: int = _WORDS
+    ) -> Tensor:
         """Map m distinct words to (m, P).
 
-        The CNN computes `round_up` of the words of each chunk, and the surplus is dropped.
+        The CNN computes `round_up` of the words of each chunk, and the surplus is dropped. A chunk
+        has at most `largest` words: more are no row count of equal bits.
         """
         parts = []
         if self.words is not None and isinstance(self.alphabet, WordAlphabet):
             rows = _sent(self.alphabet.word_ids(words), self.words.device)
             parts.append(functional.embedding(rows, self.words))
         if self.char_cnn is not None:
-            parts.append(self._encode_characters(words, self.char_cnn, round_up))
+            parts.append(self._encode_characters(words, self.char_cnn, round_up, largest))
         # the vector from the table comes first, as in ELMoForManyLangs
         vectors: Tensor = self.projection(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
         return vectors
 
     def _encode_characters(
-        self, words: Sequence[str], char_cnn: "CharCNN", round_up: RoundUp
+        self, words: Sequence[str], char_cnn: "CharCNN", round_up: RoundUp, largest: int
     ) -> Tensor:
         """Map m words to (m, width) through the character CNN, in chunks of similar length."""
         lengths = self.alphabet.lengths(words)
         device = char_cnn.characters.device
         order = sorted(range(len(words)), key=lengths.__getitem__)
         chunks = []
-        for chunk, width in self._chunks(order, lengths):
+        for chunk, width in self._chunks(order, lengths, min(_WORDS, largest)):
             filling = [""] * (round_up(len(chunk)) - len(chunk))
             ids = self.alphabet.encode([words[row] for row in chunk] + filling, width)
             chunks.append(char_cnn(_sent(ids, device))[: len(chunk)])
@@ -81,8 +84,10 @@ class TokenEmbedder(nn.Module):
             chunks.append(char_cnn(_sent(ids, device)))  # (0, width)
         return torch.cat(chunks).index_select(0, _sent(np.argsort(order), device))
 
-    def _chunks(self, order: list[int], lengths: list[int]) -> list[tuple[list[int], int]]:
-        """Cut rows sorted by length; return each chunk with its width in characters."""
+    def _chunks(
+        self, order: list[int], lengths: list[int], most: int
+    ) -> list[tuple[list[int], int]]:
+        """Cut rows sorted by length; return each chunk of at most `most`, and its width."""
         chunks: list[tuple[list[int], int]] = []
         start = 0
         while start < len(order):
@@ -90,7 +95,7 @@ class TokenEmbedder(nn.Module):
             width = self._width(lengths[order[start]])
             while end < len(order):
                 wider = self._width(lengths[order[end]])
-                if wider * (end + 1 - start) > _POSITIONS or end - start == _WORDS:
+                if wider * (end + 1 - start) > _POSITIONS or end - start == most:
                     break
                 width, end = wider, end + 1
             chunks.append((order[start:end], width))

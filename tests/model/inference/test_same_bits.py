@@ -102,3 +102,23 @@ def test_the_model_that_comes_with_the_program_gives_the_same_bits() -> None:
     sentences = [[WORDS[(row * place) % 50] for place in range(3 * row)] for row in range(12)]
     together = encoder.embed(sentences)
     assert_same(together, [encoder.embed([sentence])[0] for sentence in sentences])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 6])
+def test_words_in_company_have_the_same_bits_with_any_number_of_threads(threads: int) -> None:
+    """With three threads 256 rows are no row count of equal bits: 250 words are more than a chunk.
+
+    Few processors show it in a word, so the rows of each product are looked at as well.
+    """
+    encoder = Encoder.of(open_model("english"), token_cache_size=0, threads=threads)
+    rows: set[int] = set()
+    cnn = encoder.words._embedder.char_cnn
+    assert cnn is not None
+    cnn.register_forward_pre_hook(lambda _, inputs: rows.add(len(inputs[0])))
+    words = [f"word{number:03}" for number in range(250)]
+
+    assert_same(
+        list(encoder.words.compute(words)), [encoder.words.compute([word])[0] for word in words]
+    )
+    assert rows
+    assert rows <= {*encoder.words._counts.counts}
