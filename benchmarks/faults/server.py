@@ -28,8 +28,8 @@ def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int
     # torch, in this process only
     import torch  # noqa: PLC0415
 
+    from elmo_model.inference.batch_run import BatchRun  # noqa: PLC0415
     from elmo_model.inference.encoder import Encoder  # noqa: PLC0415
-    from elmo_model.inference.run import BatchRun  # noqa: PLC0415
     from elmo_serve.workers import model_loading  # noqa: PLC0415
 
     runner, message = model_loading.start(settings, owns_process=True)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from elmo_model.errors import shown
+from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun, InferenceBiLM
 from elmo_model.inference.cache import WordCache
 from elmo_model.inference.precision import Precision, precision_of
-from elmo_model.inference.run import BLOCK_STEPS, BatchRun, InferenceBiLM
 from elmo_model.inference.threads import ParallelDirections, inference
 from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_model.inference.batch_run import never
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.run import never
 from elmo_model.inference.steps import whole
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations

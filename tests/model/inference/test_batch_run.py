@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
+from elmo_model.inference.batch_run import BatchRun, InferenceBiLM, never
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import PRECISIONS
-from elmo_model.inference.run import BatchRun, InferenceBiLM, never
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords
 from elmo_model.network.bilm import BiLM
