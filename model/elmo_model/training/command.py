@@ -27,7 +27,7 @@ from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import Perplexity, per_token, unigram
-from elmo_model.training.run import Folder, Plan, language_model, trained_model
+from elmo_model.training.run_folder import Folder, Plan, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
 

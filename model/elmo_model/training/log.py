@@ -16,7 +16,7 @@ from elmo_model.progress import LINE_SECONDS
 from elmo_model.steps import OnStep, ignore
 from elmo_model.training.perplexity import Perplexity
 from elmo_model.training.recipe import lr_factor
-from elmo_model.training.run import Plan
+from elmo_model.training.run_folder import Plan
 
 
 class RunLog:

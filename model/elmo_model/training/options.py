@@ -15,7 +15,7 @@ from elmo_model.network.description import Description
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.recipe import DEFAULT_SHAPE, RECIPES, SHAPES, Recipe, Shape
-from elmo_model.training.run import Plan
+from elmo_model.training.run_folder import Plan
 
 
 @dataclass(frozen=True, slots=True)

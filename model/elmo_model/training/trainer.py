@@ -24,7 +24,7 @@ from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.recipe import lr_factor
-from elmo_model.training.run import Folder, Plan, new_model
+from elmo_model.training.run_folder import Folder, Plan, new_model
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.step_graph import StepGraph
 from elmo_model.training.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from elmo_model.training.command import TrainOptions, perplexity, stop_signals
-from elmo_model.training.run import Folder
+from elmo_model.training.run_folder import Folder
 from elmo_model.training.vocabulary import Vocabulary
 from tests.support.training_runs import HELDOUT, lines
 

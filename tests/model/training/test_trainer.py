@@ -11,7 +11,7 @@ from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
 from elmo_model.training import snapshot, trainer
 from elmo_model.training.command import TrainOptions, train
-from elmo_model.training.run import Folder
+from elmo_model.training.run_folder import Folder
 from elmo_model.training.snapshot import Snapshot
 from tests.support.training_runs import (
     last_snapshot,

@@ -17,7 +17,7 @@ from elmo_model.network.state import State
 from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.log import RunLog, log_line
-from elmo_model.training.run import Folder, trained_model
+from elmo_model.training.run_folder import Folder, trained_model
 from elmo_model.training.snapshot import Snapshot, latest
 from tests.support import reference
 from tests.support.checkpoints import read_pair
