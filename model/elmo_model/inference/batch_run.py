@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.inference.cache import Lease, Tables, WordCache
-from elmo_model.inference.graphs import StepGraphs, Windows, uploaded
+from elmo_model.inference.cuda_graphs import StepGraphs, Windows, uploaded
 from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceStack
 from elmo_model.inference.precision import Precision

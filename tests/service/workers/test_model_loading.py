@@ -12,8 +12,8 @@ from torch import Tensor
 
 from elmo_model.checkpoints import load, save
 from elmo_model.inference import lstm, row_buckets
+from elmo_model.inference.cuda_graphs import StepGraphs
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.graphs import StepGraphs
 from elmo_model.inference.linear import TorchLinear
 from elmo_model.network.description import Centre, Description
 from elmo_serve.workers.messages import Ready, RunnerSettings, WarmUp
