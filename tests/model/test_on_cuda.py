@@ -7,8 +7,8 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.inference.cuda_kernels import Step, cell_by_torch, hidden_by_torch, pointwise
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.kernels import Step, cell_by_torch, hidden_by_torch, pointwise
 from elmo_model.inference.scorer import Scorer
 from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork

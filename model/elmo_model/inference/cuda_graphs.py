@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.inference.cuda_kernels import Step, limit, pointwise
 from elmo_model.inference.graph_capture import Capture, GraphCapture
-from elmo_model.inference.kernels import Step, limit, pointwise
 from elmo_model.inference.linear import Linear, TorchLinear
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
 

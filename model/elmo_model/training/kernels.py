@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_model.inference.kernels import compiled, launch, limit
+from elmo_model.inference.cuda_kernels import compiled, launch, limit
 
 _SOURCE = """
 extern "C" __global__ void step(const Factor* sums, const float* before, const Factor* keep,

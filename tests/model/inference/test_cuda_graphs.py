@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from elmo_model.checkpoints import load
 from elmo_model.inference import lstm
 from elmo_model.inference.cuda_graphs import WINDOW, StepGraphs
+from elmo_model.inference.cuda_kernels import cell_by_torch, pointwise
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.kernels import cell_by_torch, pointwise
 from elmo_model.inference.linear import TorchLinear
 from tests.support.golden import SMALL
 from tests.support.pretend_device import NO_LAUNCHES

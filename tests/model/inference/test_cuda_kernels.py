@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from elmo_model.inference.kernels import cell_by_torch, compiled, pointwise
+from elmo_model.inference.cuda_kernels import cell_by_torch, compiled, pointwise
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int8])
