@@ -16,7 +16,7 @@ from elmo_model.errors import OptionError, shown
 from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.spans import are_spans, iob2, is_span_label
 from elmo_model.text import conll
-from elmo_model.text.files import COMPRESSIONS, lines_of
+from elmo_model.text.lines import COMPRESSIONS, lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from elmo_model.files.atomic import publish
 from elmo_model.files.locks import locked_file
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
-from elmo_model.text.files import lines_of
+from elmo_model.text.lines import lines_of
 from elmo_model.training import TrainingError
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.validation import parsed

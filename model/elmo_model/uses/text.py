@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_model.errors import ElmoError
-from elmo_model.text.files import TextError, numbered_lines
+from elmo_model.text.lines import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 MAX_SENTENCE_TOKENS: Final = 1_000

@@ -16,7 +16,7 @@ from elmo_model.models.catalogue import (
     published_model,
     tokenization,
 )
-from elmo_model.text.files import lines_in, numbered_lines
+from elmo_model.text.lines import lines_in, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import PlainText, json_option, model_option, tokenizer_option

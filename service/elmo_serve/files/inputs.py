@@ -9,7 +9,7 @@ from typing import Final
 
 from elmo_model.errors import ElmoError
 from elmo_model.text import conll, fasta
-from elmo_model.text.files import COMPRESSIONS, TextError, lines_of
+from elmo_model.text.lines import COMPRESSIONS, TextError, lines_of
 
 
 @dataclass(frozen=True, slots=True)

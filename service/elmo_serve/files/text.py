@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_model.errors import ElmoError, shown
-from elmo_model.text.files import TextError, lines_of
+from elmo_model.text.lines import TextError, lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 from elmo_serve.files.inputs import (
     INPUTS,

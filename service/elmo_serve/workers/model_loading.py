@@ -18,7 +18,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
-from elmo_model.text.files import TextError
+from elmo_model.text.lines import TextError
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings, WarmUp
 from elmo_serve.workers.model_worker import Runner, is_memory_short, one_line, release_memory

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.text.files import TextError
+from elmo_model.text.lines import TextError
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 

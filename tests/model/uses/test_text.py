@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.text.files import TextError
+from elmo_model.text.lines import TextError
 from elmo_model.text.tokenizers import tokenizer
 from elmo_model.uses import text
 from elmo_model.uses.text import IndexFolderError, read_sentences

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.text.files import MAX_LINE, TextError, lines_of, numbered_lines
+from elmo_model.text.lines import MAX_LINE, TextError, lines_of, numbered_lines
 
 TEXT = "Ein Satz .\nzwei\u2028Zeilen\r\n東京\n"
 
