@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.inference.encoder import Encoder
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 from elmo_model.text.conll import FORM, read_conllu
 
 _BATCH_TOKENS = 2048

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from elmo_model.text.batches import BOUNDARIES
+from elmo_model.text.by_length import BOUNDARIES
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.state import assemble

@@ -17,7 +17,7 @@ import orjson
 
 from elmo_model.inference.centre import TEXT, sentences
 from elmo_model.network.description import Centre
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 from elmo_model.uses.files import IndexWriter, open_index
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import BUILT_IN, IndexFolderError, built_in_sentences

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from elmo_model.network.description import Centre
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 
 if TYPE_CHECKING:  # the server imports this module without torch
     from torch import Tensor

@@ -17,7 +17,7 @@ from elmo_model.files.runtime import mapped_array
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
 from elmo_model.tasks.examples import Examples, FitError
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 
 Encode = Callable[[Sequence[Sequence[str]]], Iterable[tuple[int, Tensor]]]
 """Yield the number of each of some sentences, in any order, and its layers (L + 1, n, 2P)."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.vocabulary import Vocabulary
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from elmo_model.files import atomic
 from elmo_model.inference.centre import CENTRE_TOKENS, Network, centre_of
 from elmo_model.steps import OnStep, ignore
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 from elmo_model.uses.files import IndexWriter, temporary_folder
 from elmo_model.uses.index import IndexInfo
 from elmo_model.uses.text import IndexFolderError, Sentences

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_model.inference.steps import whole
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 from elmo_model.text.tokenizers import RAW_FROM, raw_note
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from elmo_model.errors import counted
-from elmo_model.text.batches import BOUNDARIES, by_length
+from elmo_model.text.by_length import BOUNDARIES, by_length
 from elmo_serve.files.inputs import FileError
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo

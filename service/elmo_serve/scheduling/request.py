@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from elmo_model.text.batches import BOUNDARIES
+from elmo_model.text.by_length import BOUNDARIES
 from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.budgets import Hold

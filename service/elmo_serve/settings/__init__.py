@@ -17,7 +17,7 @@ from pydantic import (
 
 from elmo_model.errors import OptionError
 from elmo_model.inference.precision import PRECISIONS, Precision
-from elmo_model.text.batches import BOUNDARIES
+from elmo_model.text.by_length import BOUNDARIES
 from elmo_serve.settings.values import (
     KeyFile,
     ModelSpec,

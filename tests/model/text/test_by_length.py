@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmo_model.text.batches import by_length
+from elmo_model.text.by_length import by_length
 
 
 def test_batches_are_even_and_take_every_sentence_once() -> None:
