@@ -14,10 +14,10 @@ from elmo_model.inference.cuda_graphs import StepGraphs, Windows, uploaded
 from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceStack
 from elmo_model.inference.precision import Precision
-from elmo_model.inference.threads import ParallelDirections, inference
 from elmo_model.inference.word_encoder import DistinctWords
 from elmo_model.network.bilm import BiLM, time_steps
 from elmo_model.network.state import Representations, State
+from elmo_model.threads import ParallelDirections, inference
 
 BLOCK_STEPS = 64
 """Time steps of a block. A larger number takes more memory besides the output, 512 KiB a row at the

@@ -12,12 +12,12 @@ from elmo_model.errors import shown
 from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun, InferenceBiLM
 from elmo_model.inference.cache import WordCache
 from elmo_model.inference.precision import Precision, precision_of
-from elmo_model.inference.threads import ParallelDirections, inference
 from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.state import Representations, State
 from elmo_model.text.alphabets import Alphabet
+from elmo_model.threads import ParallelDirections, inference
 
 TOKEN_CACHE_SIZE = 65_536
 """Words of the cache of word vectors: 128 MiB at the original size."""

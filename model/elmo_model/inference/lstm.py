@@ -23,9 +23,9 @@ from elmo_model.inference.row_buckets import (
     in_parts,
     without_slower,
 )
-from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.bilm import Stack
 from elmo_model.network.lstm import ProjectedLSTM
+from elmo_model.threads import ParallelDirections
 
 Stepwise = Generator[None, None, tuple[Tensor, Tensor, Tensor]]
 """A computation that stops after each time step; it returns packed outputs and the state after."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from elmo_model.inference.linear import Linear, linear_of
 from elmo_model.inference.precision import Precision
-from elmo_model.inference.threads import ParallelDirections
+from elmo_model.threads import ParallelDirections
 
 # The reference of a trial is refused when one row would be computed as more rows than this: then
 # small batches would cost as much as large ones. A larger number refuses fewer references.

@@ -12,8 +12,8 @@ from torch.nn import functional
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import QuantisedLinear, TorchLinear, has_eight_bits
-from elmo_model.inference.threads import inference
 from elmo_model.network.row_bytes import to_bytes
+from elmo_model.threads import inference
 
 Direction = Literal["forward", "backward", "both"]
 

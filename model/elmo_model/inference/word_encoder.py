@@ -21,9 +21,9 @@ from elmo_model.inference.row_buckets import (
     counts_of_product,
     in_parts,
 )
-from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.token_encoder import TokenEmbedder
+from elmo_model.threads import ParallelDirections
 
 # Rows of a part of a product of the token embedder. A larger number makes the trial longer.
 _MOST_ROWS = 128

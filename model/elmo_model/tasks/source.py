@@ -6,10 +6,10 @@ import torch
 
 from elmo_model.inference.centre import sentences
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.threads import fastest_threads, using_threads
 from elmo_model.models.opening import open_model, tokenization_of
 from elmo_model.network.elmo import Origin
 from elmo_model.tasks.features import Encode, encode_by
+from elmo_model.threads import fastest_threads, using_threads
 
 _TRIED = 8  # sentences that a trial of threads computes at once
 

@@ -16,13 +16,13 @@ import torch
 
 from elmo_model.files.locks import only_writer
 from elmo_model.files.runtime import keep_freed_memory
-from elmo_model.inference.threads import fastest_threads, using_threads
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.tokenizers import raw_note
 from elmo_model.text.tokenizers.moses import LANGUAGES
+from elmo_model.threads import fastest_threads, using_threads
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
 from elmo_model.training.options import TrainOptions

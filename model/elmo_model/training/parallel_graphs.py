@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from elmo_model.inference.threads import ParallelDirections
+from elmo_model.threads import ParallelDirections
 
 Others = TypeVar("Others", bound=tuple[Tensor, ...])
 Graph = Callable[..., tuple[Tensor, Others]]

@@ -172,9 +172,9 @@ def _compared(
     tokenizer: str | None,
     **reading: Any,
 ) -> Comparison:
-    from elmo_model.inference.threads import using_threads
     from elmo_model.tasks.comparison import compare
     from elmo_model.tasks.readers import Reading, read_parts
+    from elmo_model.threads import using_threads
 
     tokenize = tokenizers.tokenizer(tokenizer or source.tokenizer, source.language)
     parts = read_parts(train, test, Reading(tokenize=tokenize, **reading), limit)

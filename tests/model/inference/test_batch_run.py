@@ -15,11 +15,11 @@ from elmo_model.inference.batch_run import BatchRun, InferenceBiLM, never
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import PRECISIONS
-from elmo_model.inference.threads import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.config import LSTMConfig
 from elmo_model.network.state import State
+from elmo_model.threads import ParallelDirections
 from tests.support.checkpoints import write_pair
 
 SENTENCES = [[f"w{place * row % 11}" for place in range(length)] for row, length in

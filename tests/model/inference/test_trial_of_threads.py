@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from elmo_model.inference.threads import fastest_threads
+from elmo_model.threads import fastest_threads
 
 
 @pytest.fixture(autouse=True)

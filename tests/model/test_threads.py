@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 import torch
 
-from elmo_model.inference.threads import ParallelDirections
+from elmo_model.threads import ParallelDirections
 
 
 def thread() -> tuple[int, int]:
@@ -124,7 +124,7 @@ def test_after_ctrl_c_neither_is_left_running(monkeypatch: pytest.MonkeyPatch) -
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     program = """
         import os, warnings
-        from elmo_model.inference.threads import ParallelDirections
+        from elmo_model.threads import ParallelDirections
 
         warnings.simplefilter("ignore", DeprecationWarning)  # of fork with threads, from 3.12 on
         directions = ParallelDirections(2)
