@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import cast
 
 from benchmarks import machine
-from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.opening import open_model
+from elmo_model.system import keep_freed_memory
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text

@@ -18,7 +18,7 @@ import ray
 from ray import serve
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmo_model.files.runtime import let_threads_sleep
+from elmo_model.system import let_threads_sleep
 from elmo_serve import logs
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.http.app import create_app

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.errors import shown
-from elmo_model.files.runtime import mapped_array
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
+from elmo_model.system import mapped_array
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.text.by_length import by_length
 

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from elmo_model.files.locks import only_writer
-from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
+from elmo_model.system import keep_freed_memory
 from elmo_model.text.tokenizers import raw_note
 from elmo_model.text.tokenizers.moses import LANGUAGES
 from elmo_model.threads import fastest_threads, using_threads

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from elmo_model.files.atomic import write_bytes
 from elmo_model.files.locks import locked_folder, share_folder
-from elmo_model.files.runtime import mapped_array
+from elmo_model.system import mapped_array
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import IndexFolderError, Sentences
 

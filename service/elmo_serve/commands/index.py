@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from elmo_model.errors import counted
-from elmo_model.files.runtime import keep_freed_memory
+from elmo_model.system import keep_freed_memory
 from elmo_model.uses.text import read_sentences
 from elmo_serve.commands.options import (
     PlainText,

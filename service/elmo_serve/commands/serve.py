@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_model.files.runtime import let_threads_sleep
+from elmo_model.system import let_threads_sleep
 from elmo_serve.commands.options import is_given
 
 _OF_OTHERS = ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir")

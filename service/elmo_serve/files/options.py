@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_model.errors import OptionError
-from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
+from elmo_model.system import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.connected import connected
 from elmo_serve.files.folder import folder_of

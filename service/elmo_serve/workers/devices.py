@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
-from elmo_model.files.runtime import usable_cores
+from elmo_model.system import usable_cores
 from elmo_serve.settings import SettingsError
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"

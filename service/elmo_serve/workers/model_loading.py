@@ -11,13 +11,13 @@ from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
-from elmo_model.files.runtime import keep_freed_memory
 from elmo_model.inference import row_buckets
 from elmo_model.inference.centre import stated_or_computed
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.system import keep_freed_memory
 from elmo_model.text.lines import TextError
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings, WarmUp

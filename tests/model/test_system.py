@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.files.runtime import mapped_array, usable_cores
+from elmo_model.system import mapped_array, usable_cores
 
 
 def test_a_process_may_use_some_cores_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_the_lowest_quota_of_all_groups_counts(
 
 PROGRAM = """
 import ctypes, resource, sys
-from elmo_model.files.runtime import keep_freed_memory
+from elmo_model.system import keep_freed_memory
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
