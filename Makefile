@@ -63,7 +63,7 @@ NUMBERS := tests/model/network tests/model/inference tests/model/training tests/
   tests/model/models tests/model/test_elmo_module.py \
   tests/model/test_parity_allennlp.py tests/model/test_parity_reference.py \
   tests/model/checkpoints/test_aligned.py \
-  tests/model/checkpoints/test_allennlp_archive.py \
+  tests/model/checkpoints/test_allennlp_model.py \
   tests/model/checkpoints/test_elmoformanylangs.py \
   tests/model/checkpoints/test_word_models.py tests/service/workers/test_vectors.py \
   tests/service/http/routes/test_embed.py tests/service/test_elmo_embedder.py

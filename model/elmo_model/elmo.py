@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_model.checkpoints import load_pair
-from elmo_model.checkpoints.allennlp_archive import stored_arrays
+from elmo_model.checkpoints.allennlp_model import stored_arrays
 from elmo_model.errors import shown
 from elmo_model.inference.encoder import Encoder, refuse_texts
 from elmo_model.models.cached_pair import open_cached_pair

@@ -8,7 +8,7 @@ import torch
 
 from elmo_model.checkpoints import (
     allennlp,
-    allennlp_archive,
+    allennlp_model,
     bilm_tf,
     elmoformanylangs,
     native,
@@ -45,9 +45,9 @@ _IN_ORDER: tuple[Format, ...] = (
     native,
     elmoformanylangs,
     tf_hub,
-    allennlp_archive,
+    allennlp_model,
     bilm_tf,
-    allennlp,
+    published_pair,
 )
 FORMATS = {form.NAME: form for form in _IN_ORDER}
 
