@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_model.checkpoints import allennlp, load
+from elmo_model.checkpoints import load, published_pair
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batch, Direction
@@ -78,7 +78,7 @@ def batch(number: int) -> Batch:
 
 def published(elmo: ElmoNetwork, folder: Path) -> Arrays:
     """Return the weights of a network by their names in a TensorFlow checkpoint."""
-    allennlp.write(elmo, folder)
+    published_pair.write(elmo, folder)
     _, datasets = read_pair(folder)
     return {_graph_name(name): value for name, value in datasets.items()}
 

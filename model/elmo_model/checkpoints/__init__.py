@@ -7,11 +7,11 @@ from typing import Protocol
 import torch
 
 from elmo_model.checkpoints import (
-    allennlp,
     allennlp_model,
     bilm_tf,
     elmoformanylangs,
     native,
+    published_pair,
     tf_hub,
 )
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
@@ -66,7 +66,7 @@ def load_pair(options: str | Path, weights: str | Path) -> ElmoNetwork:
 
     Raises CheckpointError, which names the file, as `load` does.
     """
-    return _with_notes_logged(allennlp.read_files(Path(options), Path(weights))).build()
+    return _with_notes_logged(published_pair.read_files(Path(options), Path(weights))).build()
 
 
 def read(path: str | Path) -> Checkpoint:

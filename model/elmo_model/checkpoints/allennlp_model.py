@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from elmo_model.checkpoints import allennlp, layout, options, pickles
+from elmo_model.checkpoints import layout, options, pickles, published_pair
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tarred
 from elmo_model.checkpoints.state_dict import (
@@ -46,7 +46,7 @@ def recognises(path: Path) -> bool:
         files = in_folder(path).files
         has_pair = any(name.endswith(".hdf5") for name in files)
         return any(name in files for name in (_WEIGHTS[:2] if has_pair else _WEIGHTS))
-    return is_gzip(path) or (pickles.is_pickle(path) and not allennlp.is_alignment(path))
+    return is_gzip(path) or (pickles.is_pickle(path) and not published_pair.is_alignment(path))
 
 
 def read(path: Path) -> Checkpoint:
@@ -126,7 +126,7 @@ def _weights_in(source: Source) -> str:
 def _is_document(name: str) -> bool:
     # AllenNLP archives a file that the configuration names as fta/<key of the configuration>.
     archived = name.startswith("fta/") and name.endswith("options_file")
-    return archived or name in _CONFIGS or allennlp.is_options(name)
+    return archived or name in _CONFIGS or published_pair.is_options(name)
 
 
 def _named(file: str, parent: Path) -> str:
@@ -204,7 +204,7 @@ def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile
     chosen = [name for name in documents if name.endswith("options_file")]
     if not chosen:
         named = PurePosixPath(str(training.get("options_file", ""))).name
-        candidates = [name for name in documents if allennlp.is_options(name)]
+        candidates = [name for name in documents if published_pair.is_options(name)]
         chosen = [name for name in candidates if PurePosixPath(name).name == named] or candidates
     if not chosen:
         return None

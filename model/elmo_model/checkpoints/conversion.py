@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.checkpoints import allennlp, native, round_weights, softmax
+from elmo_model.checkpoints import native, published_pair, round_weights, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.files.atomic import publish
 from elmo_model.network.elmo import ElmoNetwork
@@ -48,7 +48,7 @@ def convert(
     except OSError as error:
         fault = error.strerror or error
         raise CheckpointError(f"{destination} cannot be written: {fault}") from error
-    return native.NAME if destination.suffix == NATIVE else allennlp.NAME, size
+    return native.NAME if destination.suffix == NATIVE else published_pair.NAME, size
 
 
 def _write(elmo: ElmoNetwork, written: Path, destination: Path, dtype: torch.dtype) -> None:
@@ -56,7 +56,7 @@ def _write(elmo: ElmoNetwork, written: Path, destination: Path, dtype: torch.dty
         if destination.suffix == NATIVE:
             native.save(elmo, written, dtype)
         else:
-            allennlp.write(elmo, written)
+            published_pair.write(elmo, written)
     except CheckpointError as error:
         # The user does not know the temporary folder.
         raise CheckpointError(str(error).replace(str(written), str(destination))) from error

@@ -13,7 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import allennlp, bilm_tf, hdf5, native, tensor_bundle, vocabulary_file
+from elmo_model.checkpoints import (
+    bilm_tf,
+    hdf5,
+    native,
+    published_pair,
+    tensor_bundle,
+    vocabulary_file,
+)
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, source_at
@@ -125,7 +132,7 @@ def find(model: Path) -> StoredSoftmax | None:
     if bilm_tf.recognises(model):
         return _in_bundle(model)
     prefix = "" if source.path == model else model.name.partition("weights")[0]
-    files = [file for file in source.files if file.endswith(allennlp.SOFTMAX)]
+    files = [file for file in source.files if file.endswith(published_pair.SOFTMAX)]
     matching = [file for file in files if PurePosixPath(file).name.startswith(prefix)]
     return _in_hdf5(source, matching[0]) if len(matching) == 1 else None
 

@@ -6,7 +6,7 @@ characters a token are assumed to be those of the published models, from which m
 
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import allennlp, layout, options, tensor_bundle
+from elmo_model.checkpoints import layout, options, published_pair, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tar_names, tarred
@@ -44,7 +44,7 @@ def read(path: Path) -> Checkpoint:
     index = only(source, source.named(_INDEX), _INDEX)
     with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = variables_of(bundle)
-        network = allennlp.network_of(options.of_shapes(arrays, _NAMES), arrays, source)
+        network = published_pair.network_of(options.of_shapes(arrays, _NAMES), arrays, source)
         tasks = _tasks(bundle, network[0])
     note = f"{bundle.label}: has no options; {options.ASSUMED}"
     module = path.parent if path.name == "variables" else path

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from elmo_model.checkpoints import allennlp, native, softmax
+from elmo_model.checkpoints import native, published_pair, softmax
 from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
@@ -155,7 +155,7 @@ class Folder:
         beside, layer = path.with_suffix(softmax.ENDING), model.softmax
         kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
         softmax.save(kept, beside, number, torch.float32)
-        allennlp.write(elmo, self.path / "published")
+        published_pair.write(elmo, self.path / "published")
 
 
 def new_model(plan: Plan, network: ElmoNetwork | None = None) -> LanguageModel:

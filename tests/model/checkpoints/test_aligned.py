@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints import CheckpointError, allennlp, load, save
+from elmo_model.checkpoints import CheckpointError, load, published_pair, save
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import mix, normalise
 from tests.support.checkpoints import write_pair
@@ -66,7 +66,7 @@ def test_every_bit_is_kept_by_both_formats(tmp_path: Path) -> None:
     elmo = load(aligned(tmp_path / "fr"))
     save(elmo, tmp_path / "fr.safetensors")
     native = load(tmp_path / "fr.safetensors")
-    allennlp.write(native, tmp_path / "written")
+    published_pair.write(native, tmp_path / "written")
     pair = load(tmp_path / "written")
     for other in (native, pair):
         assert other.origin.revision == elmo.origin.revision and other.tasks == elmo.tasks

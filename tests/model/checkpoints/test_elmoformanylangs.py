@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import CheckpointError, allennlp, elmoformanylangs, load, save
+from elmo_model.checkpoints import CheckpointError, elmoformanylangs, load, published_pair, save
 from elmo_model.checkpoints.source import in_folder
 from elmo_model.text.alphabets import Lexicon
 from tests.support import golden
@@ -127,7 +127,7 @@ def test_another_dictionary_is_another_revision(folder: Path) -> None:
 
 def test_the_published_pair_cannot_hold_one(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"'lexicon', .* name a .safetensors file in place"):
-        allennlp.write(load(folder), tmp_path / "pair")
+        published_pair.write(load(folder), tmp_path / "pair")
 
 
 # Finding the files.

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from elmo_model.checkpoints import CheckpointError, load, save
-from elmo_model.checkpoints.allennlp import write
+from elmo_model.checkpoints.published_pair import write
 from elmo_model.network.description import Centre, Description, Trained
 from tests.support import golden
 from tests.support.checkpoints import write_pair

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints import CheckpointError, allennlp, load, save
+from elmo_model.checkpoints import CheckpointError, load, published_pair, save
 from tests.support.checkpoints import (
     change_options,
     read_pair,
@@ -51,7 +51,7 @@ def test_every_bit_is_kept_by_both_formats(words: Path, tmp_path: Path) -> None:
     elmo = load(words)
     save(elmo, tmp_path / "model.safetensors")
     native = load(tmp_path / "model.safetensors")
-    allennlp.write(native, tmp_path / "pair")
+    published_pair.write(native, tmp_path / "pair")
     pair = load(tmp_path / "pair")
     assert elmo.origin.revision == native.origin.revision == pair.origin.revision
     assert "char_cnn" not in json.loads((tmp_path / "pair" / "options.json").read_text())
@@ -70,7 +70,7 @@ def test_a_written_vocabulary_takes_the_place_of_a_compressed_one(
     folder = tmp_path / "written"
     folder.mkdir()
     write_vocabulary(folder, WORDS[:3] + WORDS[:2:-1], "vocab.txt.gz")
-    allennlp.write(elmo, folder)
+    published_pair.write(elmo, folder)
     assert load(folder).alphabet == elmo.alphabet
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, load
-from elmo_model.checkpoints.allennlp import write
+from elmo_model.checkpoints.published_pair import write
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support import golden
 from tests.support.checkpoints import poisoned, read_pair, with_dataset, with_row_zero, write_pair
