@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from elmo_model.checkpoints import layout, options, pickles, published_pair
+from elmo_model.checkpoints import layout, options_file, pickles, published_pair
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tarred
 from elmo_model.checkpoints.state_dict import (
@@ -59,9 +59,9 @@ def read(path: Path) -> Checkpoint:
     notes: tuple[str, ...] = ()
     origin = described.label if described else "the other tensors"
     if described is None:
-        notes = (f"{arrays.label}: holds no options file; {options.ASSUMED}",)
-        described = options.of_shapes(arrays, _names(prefix + _BILM))
-    config = options.config_of(described, _PROJECTIONS)
+        notes = (f"{arrays.label}: holds no options file; {options_file.ASSUMED}",)
+        described = options_file.of_shapes(arrays, _names(prefix + _BILM))
+    config = options_file.config_of(described, _PROJECTIONS)
     assert config.char_cnn is not None, "options with characters"
     alphabet = Utf8Alphabet(config.char_cnn.max_characters)
     bilm = prefix + _BILM
@@ -74,9 +74,9 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(name, NAME, config, alphabet, tensors, tasks, notes)
 
 
-def _names(prefix: str) -> options.Names:
+def _names(prefix: str) -> options_file.Names:
     embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
-    return options.Names(
+    return options_file.Names(
         table=f"{embedder}_char_embedding_weights",
         convolution=f"{embedder}char_conv_{{}}.weight",
         highway=f"{embedder}_highways._layers.{{}}.weight",
@@ -198,7 +198,7 @@ def _objects(value: Any, depth: int = 50) -> Iterator[Mapping[str, Any]]:
         yield from _objects(member, depth - 1)
 
 
-def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile | None:
+def _options(source: Source, training: Mapping[str, Any]) -> options_file.OptionsFile | None:
     """Return the options file in the archive or folder; None if there is none."""
     documents = list(filter(_is_document, source.files))
     chosen = [name for name in documents if name.endswith("options_file")]
@@ -208,4 +208,4 @@ def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile
         chosen = [name for name in candidates if PurePosixPath(name).name == named] or candidates
     if not chosen:
         return None
-    return options.read(source, only(source, chosen, "options file"))
+    return options_file.read(source, only(source, chosen, "options file"))

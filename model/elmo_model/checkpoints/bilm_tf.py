@@ -3,7 +3,7 @@
 import re
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import options, published_pair, tensor_bundle
+from elmo_model.checkpoints import options_file, published_pair, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
@@ -40,7 +40,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the checkpoint at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source, index = find(path)
-    described = options.read(source, published_pair.options_in(source))
+    described = options_file.read(source, published_pair.options_in(source))
     with tensor_bundle.open_bundle(source, index) as bundle:
         network = published_pair.network_of(described, variables_of(bundle), source)
     return Checkpoint(source.name, NAME, *network)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from elmo_model.checkpoints import layout
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import PLAIN, StoredArray
-from elmo_model.checkpoints.options import Clip, OptionsFile, json_object
+from elmo_model.checkpoints.options_file import Clip, OptionsFile, json_object
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import Source, only, source_at
 from elmo_model.checkpoints.state_dict import (

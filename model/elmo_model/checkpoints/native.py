@@ -30,7 +30,7 @@ from elmo_model.checkpoints.checkpoint import (
 )
 from elmo_model.checkpoints.description import of_header, to_header
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.options import json_object
+from elmo_model.checkpoints.options_file import json_object
 from elmo_model.checkpoints.source import head
 from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import hdf5, layout, options, pickles, vocabulary_file
+from elmo_model.checkpoints import hdf5, layout, options_file, pickles, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 from elmo_model.checkpoints.state_dict import arrays_of
@@ -86,7 +86,7 @@ def _source_at(path: Path) -> Source | None:
 
 
 def _read_pair(pair: "PublishedPair") -> Checkpoint:
-    described = options.read(pair.source, pair.options)
+    described = options_file.read(pair.source, pair.options)
     with hdf5.datasets(pair.source, pair.weights) as arrays:
         network = network_of(described, arrays, pair.source)
     return Checkpoint(pair.name, NAME, *network)
@@ -106,7 +106,7 @@ def _aligned(pair: Checkpoint, source: Source, file: str) -> Checkpoint:
 
 
 def network_of(
-    described: options.OptionsFile, arrays: layout.Arrays, source: Source
+    described: options_file.OptionsFile, arrays: layout.Arrays, source: Source
 ) -> tuple[ElmoConfig, Alphabet, dict[str, Tensor]]:
     """Return configuration, alphabet and tensors of bilm-tf's options and arrays.
 
@@ -114,12 +114,12 @@ def network_of(
     """
     alphabet: Alphabet
     if described.values.get("char_cnn") is not None:
-        config = options.config_of(described, arrays.shapes)
+        config = options_file.config_of(described, arrays.shapes)
         assert config.char_cnn is not None, "options with characters"
         alphabet = Utf8Alphabet(config.char_cnn.max_characters)
     else:
         alphabet = vocabulary_file.read(source)
-        config = options.config_of(described, arrays.shapes, alphabet.word_count)
+        config = options_file.config_of(described, arrays.shapes, alphabet.word_count)
     stored, origin = layout.entries(config), described.label
     tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=[layout.WORDS])
     return config, alphabet, tensors
@@ -154,7 +154,7 @@ def write(elmo: ElmoNetwork, folder: str | Path) -> None:
         (target / "align.pth").unlink(missing_ok=True)
     with replacing(target / "weights.hdf5") as temporary:
         hdf5.write(temporary, layout.encode(config, checkpoint.tensors))
-    text = json.dumps(options.options_of(config), indent=1)
+    text = json.dumps(options_file.options_of(config), indent=1)
     write_bytes(target / "options.json", text.encode("utf-8"))
 
 

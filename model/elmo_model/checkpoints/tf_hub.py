@@ -6,7 +6,7 @@ characters a token are assumed to be those of the published models, from which m
 
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import layout, options, published_pair, tensor_bundle
+from elmo_model.checkpoints import layout, options_file, published_pair, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tar_names, tarred
@@ -17,7 +17,7 @@ NAME = "tf-hub"
 
 _INDEX = "variables.index"
 _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
-_NAMES = options.Names(
+_NAMES = options_file.Names(
     table="char_embed",
     convolution="CNN/W_cnn_{}",
     highway="CNN_high_{}/W_carry",
@@ -44,9 +44,9 @@ def read(path: Path) -> Checkpoint:
     index = only(source, source.named(_INDEX), _INDEX)
     with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = variables_of(bundle)
-        network = published_pair.network_of(options.of_shapes(arrays, _NAMES), arrays, source)
+        network = published_pair.network_of(options_file.of_shapes(arrays, _NAMES), arrays, source)
         tasks = _tasks(bundle, network[0])
-    note = f"{bundle.label}: has no options; {options.ASSUMED}"
+    note = f"{bundle.label}: has no options; {options_file.ASSUMED}"
     module = path.parent if path.name == "variables" else path
     name = module.resolve().name.split(".tar")[0].removesuffix(".tgz")
     return Checkpoint(name, NAME, *network, tasks, (note,))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.checkpoints.options import config_of, parse
+from elmo_model.checkpoints.options_file import config_of, parse
 
 LSTM = {"dim": 8, "projection_dim": 4, "n_layers": 2, "cell_clip": 3, "proj_clip": None}
 CHARACTERS = {
