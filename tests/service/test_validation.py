@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.schema import refuse_wide, validated
+from elmo_serve.http.validation import refuse_wide, validated
 from elmo_serve.tasks import TaskMembers
 
 

@@ -27,8 +27,8 @@ from elmo_serve.errors import (
     UnknownModel,
     UnknownRoute,
 )
+from elmo_serve.http.validation import optional
 from elmo_serve.output import SelectionError
-from elmo_serve.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
 _JSON: Final = "application/json"

@@ -17,7 +17,15 @@ from elmo_serve.http.schemas.embed import (
     Tokens,
     Vector,
 )
-from elmo_serve.schema import FAULT, LIST, NAME, ModelName, a_whole_number, one_of, optional
+from elmo_serve.http.validation import (
+    FAULT,
+    LIST,
+    NAME,
+    ModelName,
+    a_whole_number,
+    one_of,
+    optional,
+)
 
 TOKEN_IDS: Final = (
     "holds token ids, and this model has none: its tokens are strings. Send texts, or lists of "

@@ -11,9 +11,7 @@ from pydantic import (
     Tag,
 )
 
-from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
-from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
-from elmo_serve.schema import (
+from elmo_serve.http.validation import (
     LIST,
     NAME,
     NUMBER,
@@ -22,6 +20,8 @@ from elmo_serve.schema import (
     one_of,
     optional,
 )
+from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
+from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
 
 Vector = list[float]
 # Generated clients read an integer without a format into 32 bits.
