@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from elmo_serve.http.calls.parse import PARSED_BODIES
 from elmo_serve.http.error_responses import MEDIA_TYPE, OPENAI, Problem
 from elmo_serve.http.middleware.api_keys import is_open
-from elmo_serve.http.schemas.clients import OpenAIErrorResponse
+from elmo_serve.http.schemas.openai import OpenAIErrorResponse
 
 DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.

@@ -12,8 +12,8 @@ from elmo_model.text.tokenizers import TOKENIZERS
 from elmo_serve.http.error_responses import Problem
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.middleware.api_keys import is_open
-from elmo_serve.http.schemas.clients import OpenAIErrorResponse
 from elmo_serve.http.schemas.embed import Tokenizer
+from elmo_serve.http.schemas.openai import OpenAIErrorResponse
 from elmo_serve.http.schemas.server import InfoResponse
 from tests.support import fork_server
 

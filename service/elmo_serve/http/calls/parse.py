@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from elmo_model.errors import shown
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import (
     MOST_POSITIONS,
@@ -22,6 +21,7 @@ from elmo_serve.http.schemas.language import (
     SubstitutesRequest,
 )
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
+from elmo_serve.http.schemas.openai import EmbeddingsRequest
 from elmo_serve.http.validation import MAX_MEMBERS, refuse_wide, validated
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.helpers import HelperPool

@@ -15,7 +15,7 @@ from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_toke
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
 from elmo_serve.http.routes.common import PlainRoute, TheServer, json_request
-from elmo_serve.http.schemas.clients import (
+from elmo_serve.http.schemas.openai import (
     EmbeddingsRequest,
     EmbeddingsResponse,
     ModelCard,

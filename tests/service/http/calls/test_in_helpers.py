@@ -21,8 +21,8 @@ from elmo_serve.http.calls.body import Body
 from elmo_serve.http.calls.parse import parse, parse_elsewhere
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.media_types.json_text import write
-from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
+from elmo_serve.http.schemas.openai import EmbeddingsRequest
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors, view
 from elmo_serve.processes.helpers import HelperPool

@@ -6,10 +6,10 @@ import pytest
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
+from elmo_serve.http.schemas.openai import EmbeddingsRequest
 
 LIMITS = RequestLimits(sentences=3, sentence_tokens=4)
 
