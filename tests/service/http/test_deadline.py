@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
-from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.deadline import Deadlines, DisconnectError
 from tests.support.asgi import http_scope
 from tests.support.engines import until

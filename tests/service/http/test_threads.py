@@ -10,7 +10,7 @@ from concurrent.futures import Future
 import pytest
 from starlette.requests import Request
 
-from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.threads import DaemonThreads
 from tests.support.asgi import http_scope
 from tests.support.engines import until

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from elmo_serve.http import headers, media_types
-from elmo_serve.http.calls.call import EmbeddingCall, described
+from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
 from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, pointer
 from elmo_serve.http import headers, media_types
-from elmo_serve.http.calls.call import EmbeddingCall, described
+from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.calls.parse import Parsed
 from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import check_token

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from elmo_serve.errors import UnknownModel
-from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
 from elmo_serve.http.media_types import json_text

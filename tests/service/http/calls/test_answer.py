@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elmo_serve.http.calls.call import send_chunks
+from elmo_serve.http.call import send_chunks
 
 
 async def test_chunks_are_sent_in_order_joined_or_cut() -> None:
