@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse, parse_elsewhere
 from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.calls.tokenize import tokenize

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 import httpx
 import pytest
 
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES
+from elmo_serve.http.body import SMALL_BODY_BYTES
 from tests.conftest import KEY
 from tests.support.processes import own_memory, shared_memory
 from tests.support.raw_http import (

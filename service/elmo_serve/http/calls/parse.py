@@ -27,7 +27,7 @@ from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.helpers import HelperPool
 
 if TYPE_CHECKING:
-    from elmo_serve.http.calls.body import Body
+    from elmo_serve.http.body import Body
 
 RequestT = TypeVar("RequestT", bound=BaseModel)
 

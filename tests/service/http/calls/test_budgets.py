@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import httpx
 
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES
+from elmo_serve.http.body import SMALL_BODY_BYTES
 from tests.support.engines import until
 from tests.support.in_process import InProcess, SlowReader, in_process
 

@@ -17,7 +17,7 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError, Unavailable
-from elmo_serve.http.calls.body import Body
+from elmo_serve.http.body import Body
 from elmo_serve.http.calls.parse import parse, parse_elsewhere
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.media_types.json_text import write

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope
 
 from elmo_serve.errors import Overloaded, TooLarge
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.deadline import DisconnectError
 from elmo_serve.scheduling.budgets import Budget
 from tests.support.asgi import http_scope, pieces
