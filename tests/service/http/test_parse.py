@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
-from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.limits import RequestLimits
+from elmo_serve.http.parse import Parsed, RequestT, parse
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
