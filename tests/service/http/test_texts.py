@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from elmo_serve.http.calls.splitting import TokenizedTexts
-from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.parse import parse
 from elmo_serve.http.schemas.embed import TokenizeRequest
 from elmo_serve.http.state import Server, assemble
+from elmo_serve.http.texts import tokenize
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
 from tests.support.in_process import helpers_here
