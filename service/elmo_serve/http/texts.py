@@ -6,13 +6,13 @@ from typing import Final
 
 from elmo_model.errors import counted, shown
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
-from elmo_serve.http.calls.splitting import (
+from elmo_serve.http.parse import Parsed, RequestT
+from elmo_serve.http.splitting import (
     TextRefused,
     Tokenize,
     TokenizedTexts,
     split_texts,
 )
-from elmo_serve.http.parse import Parsed, RequestT
 from elmo_serve.http.state import Server
 from elmo_serve.processes.parts import in_order, runs
 from elmo_serve.scheduling.request import cost_of

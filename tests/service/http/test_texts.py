@@ -6,9 +6,9 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.parse import parse
 from elmo_serve.http.schemas.embed import TokenizeRequest
+from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.http.texts import tokenize
 from elmo_serve.settings import Settings

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, pointer
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.call import EmbeddingCall, described
-from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.parse import Parsed
@@ -25,6 +24,7 @@ from elmo_serve.http.schemas.language import (
     SubstitutesResponse,
 )
 from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.texts import check_token
 from elmo_serve.output import Scores, Substitutes, Wanted
 from elmo_serve.scheduling.engine import Embedded

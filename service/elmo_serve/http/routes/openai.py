@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from elmo_serve.errors import UnknownModel
 from elmo_serve.http.call import EmbeddingCall
-from elmo_serve.http.calls.splitting import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
 from elmo_serve.http.routes.common import PlainRoute, TheServer, json_request
@@ -21,6 +20,7 @@ from elmo_serve.http.schemas.openai import (
     ModelList,
 )
 from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.texts import check_dimensions, check_each_has_tokens
 from elmo_serve.output import Output, mixture, select
