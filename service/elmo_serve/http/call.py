@@ -17,9 +17,9 @@ from elmo_serve.http import headers
 from elmo_serve.http.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
+from elmo_serve.http.models import ServedModel
 from elmo_serve.http.parse import Parsed, RequestT, parse, parse_elsewhere
 from elmo_serve.http.schemas.embed import TokenizeRequest
-from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.texts import tokenize

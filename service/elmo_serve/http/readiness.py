@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from elmo_serve.http.served_models import ServedModel, ServedModels
+from elmo_serve.http.models import ServedModel, ServedModels
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.settings import Settings, SettingsError, variable

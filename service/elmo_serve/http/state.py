@@ -11,8 +11,8 @@ from elmo_serve.http import telemetry
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.middleware.api_keys import KeyRing
+from elmo_serve.http.models import ServedModel, ServedModels
 from elmo_serve.http.readiness import Readiness
-from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena

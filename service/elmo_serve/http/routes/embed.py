@@ -12,6 +12,7 @@ from elmo_serve.http import headers, media_types
 from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
+from elmo_serve.http.models import ServedModel
 from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
 from elmo_serve.http.schemas.embed import (
     EmbedRequest,
@@ -19,7 +20,6 @@ from elmo_serve.http.schemas.embed import (
     TokenizeRequest,
     TokenizeResponse,
 )
-from elmo_serve.http.served_models import ServedModel
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 

@@ -14,6 +14,7 @@ from elmo_serve.http import headers, media_types
 from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
+from elmo_serve.http.models import ServedModel
 from elmo_serve.http.parse import Parsed
 from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
 from elmo_serve.http.schemas.language import (
@@ -23,7 +24,6 @@ from elmo_serve.http.schemas.language import (
     SubstitutesRequest,
     SubstitutesResponse,
 )
-from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.texts import check_token
 from elmo_serve.output import Scores, Substitutes, Wanted

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.call import EmbeddingCall
+from elmo_serve.http.models import ServedModel
 from elmo_serve.http.routes.common import PlainRoute, json_request
 from elmo_serve.http.schemas.neighbours import DEFAULT_COUNT, NeighboursRequest, NeighboursResponse
-from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.texts import check_each_has_tokens, check_token
 from elmo_serve.output import select
 

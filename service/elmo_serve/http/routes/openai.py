@@ -12,6 +12,7 @@ from elmo_serve.errors import UnknownModel
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
+from elmo_serve.http.models import ServedModel
 from elmo_serve.http.routes.common import PlainRoute, TheServer, json_request
 from elmo_serve.http.schemas.openai import (
     EmbeddingsRequest,
@@ -19,7 +20,6 @@ from elmo_serve.http.schemas.openai import (
     ModelCard,
     ModelList,
 )
-from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.texts import check_dimensions, check_each_has_tokens
