@@ -155,7 +155,7 @@ def test_neither_layers_nor_the_server_know_a_file_format() -> None:
 def test_opentelemetry_has_two_importers() -> None:
     """FastAPI needs its API; the SDK and the exporter are an extra."""
     assert importers(SOURCES, "opentelemetry") == [
-        "elmo_serve.http.middleware.context",
+        "elmo_serve.http.context",
         "elmo_serve.http.telemetry",
     ]
 

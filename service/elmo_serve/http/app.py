@@ -20,7 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from elmo_serve.http.middleware.context import RequestContext
+from elmo_serve.http.context import RequestContext
 from elmo_serve.http.middleware.request_checks import (
     PROBES,
     RequestChecks,

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection import ConnectionLimits, Http11
-from elmo_serve.http.middleware.context import count_unparsed
+from elmo_serve.http.context import count_unparsed
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.workers.devices import Hardware

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from elmo_serve.http.connection import ConnectionLimits, Http11
-from elmo_serve.http.middleware.context import RequestContext
+from elmo_serve.http.context import RequestContext
 from elmo_serve.metrics import Metrics
 from tests.support.raw_http import GUARD_SECONDS, statuses
 from tests.support.virtual_time import in_virtual_time

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from elmo_serve.http.middleware.context import UNKNOWN, count, count_unparsed
+from elmo_serve.http.context import UNKNOWN, count, count_unparsed
 from elmo_serve.metrics import Metrics
 from tests.support.in_process import in_process
 from tests.support.raw_http import connected, read
