@@ -20,14 +20,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from elmo_serve.http.context import RequestContext
-from elmo_serve.http.middleware.request_checks import (
+from elmo_serve.http.checks import (
     PROBES,
     RequestChecks,
     check_head,
     connection_check,
     host_check,
 )
+from elmo_serve.http.context import RequestContext
 from elmo_serve.http.openapi import describe
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes import (

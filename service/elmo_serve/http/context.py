@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
 from elmo_serve.http import headers
+from elmo_serve.http.checks import PROBES
 from elmo_serve.http.connection import connection_of
-from elmo_serve.http.middleware.request_checks import PROBES
 from elmo_serve.metrics import Metrics
 
 _log = logging.getLogger("elmo_serve.access")

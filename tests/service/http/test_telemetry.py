@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from elmo_serve.http import telemetry
-from elmo_serve.http.middleware.request_checks import PROBES
+from elmo_serve.http.checks import PROBES
 from tests.support.collector import Collector, collector, values
 from tests.support.in_process import InProcess, in_process
 from tests.support.servers import free_port

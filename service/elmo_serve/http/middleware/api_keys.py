@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from elmo_serve.errors import Unauthorized
 from elmo_serve.http import headers
-from elmo_serve.http.middleware.request_checks import PROBES
+from elmo_serve.http.checks import PROBES
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import read_keys, stamp_of
 from elmo_serve.watch import Watch

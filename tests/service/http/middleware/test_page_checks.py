@@ -13,7 +13,7 @@ import pytest
 
 from elmo_serve.errors import Forbidden
 from elmo_serve.http.app import create_app
-from elmo_serve.http.middleware.request_checks import host_check
+from elmo_serve.http.checks import host_check
 from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 from tests.support.asgi import http_scope

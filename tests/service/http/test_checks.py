@@ -10,7 +10,7 @@ from elmo_serve.errors import (
     TYPE_PREFIX,
     Overloaded,
 )
-from elmo_serve.http.middleware.request_checks import (
+from elmo_serve.http.checks import (
     RequestChecks,
     connection_check,
 )
