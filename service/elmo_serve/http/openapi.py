@@ -7,8 +7,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from elmo_serve.http.api_keys import is_open
 from elmo_serve.http.error_responses import MEDIA_TYPE, OPENAI, Problem
-from elmo_serve.http.middleware.api_keys import is_open
 from elmo_serve.http.parse import PARSED_BODIES
 from elmo_serve.http.schemas.openai import OpenAIErrorResponse
 

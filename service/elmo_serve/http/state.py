@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from elmo_serve.http import telemetry
+from elmo_serve.http.api_keys import KeyRing
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.models import ServedModel, ServedModels
 from elmo_serve.http.readiness import Readiness
 from elmo_serve.http.threads import DaemonThreads

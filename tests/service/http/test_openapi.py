@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from elmo_model.text.tokenizers import TOKENIZERS
+from elmo_serve.http.api_keys import is_open
 from elmo_serve.http.error_responses import Problem
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.middleware.api_keys import is_open
 from elmo_serve.http.schemas.embed import Tokenizer
 from elmo_serve.http.schemas.openai import OpenAIErrorResponse
 from elmo_serve.http.schemas.server import InfoResponse

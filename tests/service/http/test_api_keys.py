@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Unauthorized
+from elmo_serve.http.api_keys import OPEN, KeyRing
 from elmo_serve.http.checks import PROBES
-from elmo_serve.http.middleware.api_keys import OPEN, KeyRing
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
 from tests.support.asgi import http_scope
