@@ -24,8 +24,8 @@ from elmo_serve.settings import Settings
 from elmo_serve.tasks import TaskFolder
 from elmo_serve.uses import Indexes, ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
+from elmo_serve.workers.options import MakeWorker, worker_process, worker_specs
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.specs import MakeWorker, worker_process, worker_specs
 
 if TYPE_CHECKING:  # an extra
     from opentelemetry.sdk.trace import TracerProvider

@@ -28,7 +28,7 @@ from elmo_serve.workers.messages import (
     Ready,
     RunnerSettings,
 )
-from elmo_serve.workers.specs import worker_process, worker_specs
+from elmo_serve.workers.options import worker_process, worker_specs
 from tests.support.checkpoints import write_pair
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
