@@ -28,9 +28,9 @@ from benchmarks.inputs import Sentence, checkpoint
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.state import assemble
-from elmo_serve.output import Output
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
+from elmo_serve.selection import Output
 from elmo_serve.settings import Settings
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready

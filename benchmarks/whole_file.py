@@ -28,7 +28,7 @@ from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.download import locate
 from elmo_serve.models.in_process import InProcess, Vectors, open_network
-from elmo_serve.output import NAMED, Output, select
+from elmo_serve.selection import NAMED, Output, select
 from tests.support.processes import own_memory
 
 

@@ -37,7 +37,7 @@ from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Stateful
 from elmo_serve.models.download import cache_of_environment, fetch, unseen
-from elmo_serve.output import select
+from elmo_serve.selection import select
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,7 +17,7 @@ from elmo_client import Client
 from elmo_model.errors import ElmoError
 from elmo_model.inference.centre import stated_or_computed
 from elmo_serve.models.in_process import InProcess
-from elmo_serve.output import select
+from elmo_serve.selection import select
 
 _BAR = 10  # characters of a cosine of 1
 

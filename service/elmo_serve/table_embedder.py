@@ -10,7 +10,7 @@ from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs.parquet import vector_column
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import open_network
-from elmo_serve.output import Pooling, select
+from elmo_serve.selection import Pooling, select
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,7 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http.validation import ModelName, optional, validated
 from elmo_serve.mix import Mix, TaskName
-from elmo_serve.output import weights_fault
+from elmo_serve.selection import weights_fault
 from elmo_serve.settings import SettingsError, variable
 from elmo_serve.watch import LOOK_SECONDS, Watch
 

@@ -22,8 +22,8 @@ from elmo_model.uses.files import IndexWriter, open_index
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import BUILT_IN, IndexFolderError, built_in_sentences
 from elmo_serve.errors import Unavailable
-from elmo_serve.output import ITEM_SIZES, Output
 from elmo_serve.scheduling.engine import Embedded, Engine
+from elmo_serve.selection import ITEM_SIZES, Output
 from elmo_serve.settings import Settings, SettingsError, variable
 from elmo_serve.workers.messages import ModelInfo
 

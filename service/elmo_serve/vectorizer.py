@@ -27,7 +27,7 @@ from elmo_serve.errors import ServiceError
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.mix import Mix
 from elmo_serve.models.in_process import InProcess, open_network
-from elmo_serve.output import Output, mixture, select
+from elmo_serve.selection import Output, mixture, select
 from elmo_serve.tasks import TaskMembers, load
 from elmo_serve.workers.messages import ModelInfo
 

@@ -14,7 +14,7 @@ import pytest
 from elmo_model.models.opening import open_model
 from elmo_serve.files.inputs import FileError
 from elmo_serve.models.download import DownloadError
-from elmo_serve.output import SelectionError
+from elmo_serve.selection import SelectionError
 from elmo_serve.table_embedder import TableEmbedder
 from tests.support.embedding_runs import close, layers_of, sentences_of
 from tests.support.servers import SMALL

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from elmo_model.network.task import TASK_NAME_RULE, Task
 from elmo_serve.errors import Conflict, UnknownTask
 from elmo_serve.mix import MOST_LAYERS
-from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
+from elmo_serve.selection import MAX_FLOAT32, MAX_GAMMA
 from elmo_serve.settings import SettingsError
 from elmo_serve.tasks import MAX_DESCRIPTION_CHARACTERS, TaskFolder, TaskMembers, TaskOwner
 from tests.support.folders import closed, read_only

@@ -13,13 +13,13 @@ import orjson
 
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.metrics import Metrics
-from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.clock import Clock
 from elmo_serve.processes.slot import Child, SlotSpec
 from elmo_serve.scheduling.admission import QueueLimits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
+from elmo_serve.selection import Output, Wanted
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from tests.support.gated_worker import DIMENSION, GatedWorker, mark

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
 
 INFO = ModelInfo("made up", "1", "none", 3, 2, 0, "float32")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.request import Request, Sentences
+from elmo_serve.selection import Output
 
 OUTPUT = Output(layers=(0,), stacked=True)
 

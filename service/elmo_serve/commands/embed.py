@@ -28,7 +28,7 @@ from elmo_serve.files.forecast import Forecast
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS, PARTS
 from elmo_serve.files.text import Text
-from elmo_serve.output import NAMED, Pooling
+from elmo_serve.selection import NAMED, Pooling
 
 if TYPE_CHECKING:
     from elmo_serve.files.options import EmbedOptions

@@ -30,7 +30,7 @@ from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.text import Corpus
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
 from elmo_serve.models.download import Progress, unseen
-from elmo_serve.output import NAMED, Output, Pooling, select
+from elmo_serve.selection import NAMED, Output, Pooling, select
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo_model.errors import counted
 from elmo_model.text.by_length import BOUNDARIES, by_length
 from elmo_serve.files.inputs import FileError
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.texts import tokenize
 from elmo_serve.http.threads import DaemonThreads
-from elmo_serve.output import Output, Wanted, interned
 from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.selection import Output, Wanted, interned
 
 P = ParamSpec("P")
 T = TypeVar("T")

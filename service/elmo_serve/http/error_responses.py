@@ -28,7 +28,7 @@ from elmo_serve.errors import (
     UnknownRoute,
 )
 from elmo_serve.http.validation import optional
-from elmo_serve.output import SelectionError
+from elmo_serve.selection import SelectionError
 
 MEDIA_TYPE: Final = "application/problem+json"
 _JSON: Final = "application/json"

@@ -11,8 +11,8 @@ from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.output import LayerName, Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
+from elmo_serve.selection import LayerName, Output, mixture, select
 from elmo_serve.tasks import TaskFolder, TaskOwner
 from elmo_serve.uses import ModelUses
 from elmo_serve.workers.messages import ModelInfo

@@ -18,7 +18,7 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.models.download import CacheSettings, Progress, cache_of_environment, locate, unseen
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.settings import BATCH_TOKENS_CUDA
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import ModelInfo

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.clock import Clock, Timer
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES, FairQueue
 from elmo_serve.scheduling.request import Request, RunningBatch, SentenceJob, halves
 from elmo_serve.scheduling.throughput import Backlog, ThroughputEstimate
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 

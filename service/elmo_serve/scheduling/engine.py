@@ -11,7 +11,6 @@ from itertools import islice
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.scheduling.admission import Admission, QueueLimits
@@ -19,6 +18,7 @@ from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
+from elmo_serve.selection import Wanted
 from elmo_serve.workers.pool import WorkerPool
 
 _SLICE = 500

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from elmo_model.network.description import Centre
-from elmo_serve.output import Wanted
 from elmo_serve.processes.arena import Block
+from elmo_serve.selection import Wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from torch import Tensor
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import tokenization_of
 from elmo_model.network.description import Centre
-from elmo_serve.output import NAMED
 from elmo_serve.processes.arena import Bytes, view
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.heartbeat import Steps
+from elmo_serve.selection import NAMED
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message, ModelInfo, WarmUp
 from elmo_serve.workers.staging import Staging

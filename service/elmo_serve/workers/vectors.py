@@ -14,8 +14,8 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.steps import whole
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
-from elmo_serve.output import Output, Wanted
 from elmo_serve.processes.heartbeat import Steps
+from elmo_serve.selection import Output, Wanted
 from elmo_serve.workers.language import LanguageModel
 
 # Tokens that are mixed at once: the sums of more would take memory beside that of the layers.

@@ -15,7 +15,7 @@ from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.files.run import EmbedRun
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support.embedding_runs import embed
 from tests.support.made_up_source import INFO, MadeUp

@@ -14,7 +14,7 @@ import pytest
 from elmo_client import Client
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.vectors import Remote
-from elmo_serve.output import select
+from elmo_serve.selection import select
 from tests.support.embedding_runs import close, done, embed, refused
 from tests.support.scripted_server import correct, respond, scripted_server
 from tests.support.servers import Running

@@ -25,7 +25,7 @@ from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import open_network
-from elmo_serve.output import select
+from elmo_serve.selection import select
 from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
 from tests.support.full_disk import full_disk
 from tests.support.made_up_source import INFO, MadeUp
@@ -347,7 +347,7 @@ from pathlib import Path
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
-from elmo_serve.output import select
+from elmo_serve.selection import select
 from tests.support import made_up_source
 from dataclasses import replace
 

@@ -14,7 +14,7 @@ import torch
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.vectors import LengthSorted, Tokens, Vectors
 from elmo_serve.models.in_process import InProcess
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support import golden
 from tests.support.embedding_runs import done

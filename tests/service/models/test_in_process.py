@@ -7,7 +7,7 @@ import torch
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.models.in_process import InProcess, open_network, place_of
-from elmo_serve.output import select
+from elmo_serve.selection import select
 from elmo_serve.workers.devices import Hardware
 from tests.support.servers import SMALL
 

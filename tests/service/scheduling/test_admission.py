@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
-from elmo_serve.output import Output, Scores, Substitutes, Wanted
 from elmo_serve.scheduling.admission import Admission, Admitted, QueueLimits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.request import Sentences
 from elmo_serve.scheduling.throughput import Backlog
+from elmo_serve.selection import Output, Scores, Substitutes, Wanted
 
 TOP = Output(layers=(2,))
 

@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from elmo_serve.errors import Overloaded, SentenceFailed, TooLarge, Unavailable
-from elmo_serve.output import Scores
 from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
 from elmo_serve.scheduling.request import RunningBatch
 from elmo_serve.scheduling.throughput import Backlog
+from elmo_serve.selection import Scores
 from elmo_serve.workers.messages import Batch, Drop
 from tests.support.engines import (
     ALL,

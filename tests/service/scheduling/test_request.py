@@ -3,7 +3,6 @@
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, view
 from elmo_serve.scheduling.request import (
     Request,
@@ -12,6 +11,7 @@ from elmo_serve.scheduling.request import (
     Sentences,
     cost_of,
 )
+from elmo_serve.selection import Output
 from tests.support.requests import OUTPUT, budget_of, request_of, vectors_of
 
 VECTORS = vectors_of(1.0)

@@ -18,9 +18,9 @@ from elmo_model.checkpoints.softmax import StoredSoftmax, WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.text.alphabets import WordVocabulary
-from elmo_serve.output import Output, Scores, Substitutes, Wanted
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, SILENT_SECONDS, Alive
+from elmo_serve.selection import Output, Scores, Substitutes, Wanted
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner

@@ -18,8 +18,8 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.network.config import ElmoConfig, LSTMConfig, WordsConfig
 from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Bytes
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed
 from elmo_serve.workers.model_worker import DeviceLostError, Runner, is_memory_short
 from tests.support.checkpoints import write_pair

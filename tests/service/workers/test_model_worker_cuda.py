@@ -7,8 +7,8 @@ import orjson
 import pytest
 import torch
 
-from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
 from elmo_serve.workers.model_loading import load
 from elmo_serve.workers.model_worker import Runner

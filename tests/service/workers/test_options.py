@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from elmo_model.checkpoints import load
-from elmo_serve.output import Output
 from elmo_serve.processes.arena import Arena, Bytes, view
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, Alive
+from elmo_serve.selection import Output
 from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSpec
 from elmo_serve.workers.devices import Hardware

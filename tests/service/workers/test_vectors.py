@@ -15,7 +15,7 @@ from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm
 from elmo_model.network.state import Representations
-from elmo_serve.output import Output, Pooling
+from elmo_serve.selection import Output, Pooling
 from elmo_serve.workers.vectors import segments, select, vectors_of
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix

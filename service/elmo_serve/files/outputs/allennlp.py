@@ -26,7 +26,7 @@ from elmo_serve.files.outputs.output_format import (
     Target,
     path_of,
 )
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 
 if TYPE_CHECKING:
     import h5py

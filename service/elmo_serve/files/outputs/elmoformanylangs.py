@@ -14,7 +14,7 @@ from elmo_serve.files.outputs.output_format import (
     path_of,
     refuse_stacks,
 )
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 
 
 def key(tokens: list[str]) -> str:

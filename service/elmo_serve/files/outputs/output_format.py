@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
 from elmo_model.errors import OptionError
 from elmo_serve.files.inputs import FileError, Sentence
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.output import Dtype
+from elmo_serve.selection import Dtype
 
 Chunk = bytes | memoryview
 

@@ -19,7 +19,7 @@ from elmo_serve.http.media_types.encoder import (
     json_array,
     raw,
 )
-from elmo_serve.output import MEDIA_TYPES, npy_header
+from elmo_serve.selection import MEDIA_TYPES, npy_header
 
 _PART_BYTES = 1 << 12
 _LONG_BYTES = 1 << 17

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
-from elmo_serve.output import MEDIA_TYPES
+from elmo_serve.selection import MEDIA_TYPES
 
 _DTYPES = {"float32": "F32", "float16": "F16"}
 

@@ -20,8 +20,8 @@ from elmo_serve.http.schemas.embed import (
     TokenizeRequest,
     TokenizeResponse,
 )
-from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.selection import Output
 
 _OPTIONS: Final[dict[str, Any]] = {
     "route_class": PlainRoute,

@@ -16,7 +16,7 @@ from elmo_serve.http.models import ServedModel
 from elmo_serve.http.routes.common import PlainRoute, json_request
 from elmo_serve.http.schemas.neighbours import DEFAULT_COUNT, NeighboursRequest, NeighboursResponse
 from elmo_serve.http.texts import check_each_has_tokens, check_token
-from elmo_serve.output import select
+from elmo_serve.selection import select
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 

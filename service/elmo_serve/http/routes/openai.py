@@ -23,8 +23,8 @@ from elmo_serve.http.schemas.openai import (
 from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.texts import check_dimensions, check_each_has_tokens
-from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.selection import Output, mixture, select
 
 router = APIRouter(tags=["OpenAI"])
 embeddings_router = APIRouter(

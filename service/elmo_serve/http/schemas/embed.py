@@ -21,7 +21,7 @@ from elmo_serve.http.validation import (
     optional,
 )
 from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
-from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
+from elmo_serve.selection import NAMED, Dtype, LayerName, Pooling
 
 Vector = list[float]
 # Generated clients read an integer without a format into 32 bits.

@@ -13,7 +13,7 @@ from elmo_serve.http.schemas.embed import (
     Vector,
 )
 from elmo_serve.http.validation import a_whole_number, optional
-from elmo_serve.output import Direction
+from elmo_serve.selection import Direction
 
 MOST_SUBSTITUTES: Final = 100
 DEFAULT_SUBSTITUTES: Final = 10

@@ -11,7 +11,7 @@ import pytest
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.elmoformanylangs import HDF5, key
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from tests.support.embedding_runs import close, done, layers_of
 
 

@@ -11,7 +11,7 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import Sentence
 from elmo_serve.files.outputs.npz import FORMAT
 from elmo_serve.files.outputs.output_format import Facts
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support.embedding_runs import TEXT, close, done, layers_of
 

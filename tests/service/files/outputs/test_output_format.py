@@ -7,7 +7,7 @@ import pytest
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs import OUTPUTS, output_format
 from elmo_serve.files.outputs.output_format import Facts
-from elmo_serve.output import Output
+from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
 
 FACTS = Facts(ModelInfo("m", "1", "none", 3, 2, 0, "float32"), Output(layers=(2,)))

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from elmo_serve.output import (
+from elmo_serve.selection import (
     NAMED,
     LayerName,
     Output,
