@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, Strict
 
 from elmo_model.network.task import TASK_NAME
-from elmo_serve.http.validation import optional
 from elmo_serve.selection import MAX_FLOAT32, MAX_GAMMA
+from elmo_serve.validation import optional
 
 MOST_LAYERS: Final = 256
 """Longest list of layers or weights that is read. No model has more layers."""

@@ -22,10 +22,10 @@ from elmo_serve.errors import (
     UnknownTask,
     pointer,
 )
-from elmo_serve.http.validation import ModelName, optional, validated
 from elmo_serve.mix import Mix, TaskName
 from elmo_serve.selection import weights_fault
 from elmo_serve.settings import SettingsError, variable
+from elmo_serve.validation import ModelName, optional, validated
 from elmo_serve.watch import LOOK_SECONDS, Watch
 
 MAX_FILE_BYTES: Final = 64 * 1024

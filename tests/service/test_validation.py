@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.http.validation import refuse_wide, validated
 from elmo_serve.tasks import TaskMembers
+from elmo_serve.validation import refuse_wide, validated
 
 
 def faults(model: type[BaseModel], body: Any) -> dict[str, str]:

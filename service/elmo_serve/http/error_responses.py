@@ -27,8 +27,8 @@ from elmo_serve.errors import (
     UnknownModel,
     UnknownRoute,
 )
-from elmo_serve.http.validation import optional
 from elmo_serve.selection import SelectionError
+from elmo_serve.validation import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
 _JSON: Final = "application/json"

@@ -22,9 +22,9 @@ from elmo_serve.http.schemas.language import (
 )
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.openai import EmbeddingsRequest
-from elmo_serve.http.validation import MAX_MEMBERS, refuse_wide, validated
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.helpers import HelperPool
+from elmo_serve.validation import MAX_MEMBERS, refuse_wide, validated
 
 if TYPE_CHECKING:
     from elmo_serve.http.body import Body

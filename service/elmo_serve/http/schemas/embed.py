@@ -11,7 +11,9 @@ from pydantic import (
     Tag,
 )
 
-from elmo_serve.http.validation import (
+from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
+from elmo_serve.selection import NAMED, Dtype, LayerName, Pooling
+from elmo_serve.validation import (
     LIST,
     NAME,
     NUMBER,
@@ -20,8 +22,6 @@ from elmo_serve.http.validation import (
     one_of,
     optional,
 )
-from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
-from elmo_serve.selection import NAMED, Dtype, LayerName, Pooling
 
 Vector = list[float]
 # Generated clients read an integer without a format into 32 bits.

@@ -14,8 +14,8 @@ from elmo_serve.http.schemas.embed import (
     Tokens,
     Usage,
 )
-from elmo_serve.http.validation import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
 from elmo_serve.mix import Mix, TaskName
+from elmo_serve.validation import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
 
 DEFAULT_COUNT: Final = 10
 

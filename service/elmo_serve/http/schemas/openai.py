@@ -17,7 +17,7 @@ from elmo_serve.http.schemas.embed import (
     Tokens,
     Vector,
 )
-from elmo_serve.http.validation import (
+from elmo_serve.validation import (
     FAULT,
     LIST,
     NAME,
