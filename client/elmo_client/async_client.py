@@ -17,15 +17,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_client.results import (
-    EmbeddedText,
-    Scores,
-    Task,
-    TokenizedText,
-    Vectors,
-)
-from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, mix_of
-from elmo_client.transport.requests import (
+from elmo_client.batches import (
     EmbedRequest,
     RequestBatches,
     TextBatches,
@@ -34,6 +26,14 @@ from elmo_client.transport.requests import (
     check_texts,
     json_bytes,
 )
+from elmo_client.results import (
+    EmbeddedText,
+    Scores,
+    Task,
+    TokenizedText,
+    Vectors,
+)
+from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, mix_of
 from elmo_client.transport.responses import (
     centre_of,
     json_of,

@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_client import CannotSend
-from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.selection import LayerName
-from elmo_client.transport.requests import (
+from elmo_client.batches import (
     check_sentence,
     check_sentences,
     check_several,
     check_text,
     check_texts,
 )
+from elmo_client.results import EmbeddedText, Vectors
+from elmo_client.selection import LayerName
 from elmo_model.errors import shown
 from elmo_model.models.catalogue import is_address, not_published, published_pair
 from elmo_model.text.tokenizers import TokenizeError

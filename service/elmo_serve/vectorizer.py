@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
+from elmo_client.batches import check_sentence, check_several
 from elmo_client.selection import Selection
-from elmo_client.transport.requests import check_sentence, check_several
 from elmo_model.errors import shown
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.validation import validated

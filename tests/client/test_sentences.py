@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from elmo_client import CannotSend
-from elmo_client.transport.requests import check_sentence, check_sentences
+from elmo_client.batches import check_sentence, check_sentences
 
 
 @pytest.mark.parametrize(

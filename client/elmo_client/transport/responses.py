@@ -11,6 +11,7 @@ import orjson
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from elmo_client.batches import EmbedRequest
 from elmo_client.errors import BadAnswer, ModelChanged
 from elmo_client.results import (
     EmbeddedText,
@@ -20,7 +21,6 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.transport.requests import EmbedRequest
 
 MEDIA_TYPE = "application/vnd.safetensors"
 

@@ -11,6 +11,7 @@ from urllib.request import getproxies
 
 import httpx
 
+from elmo_client.batches import EmbedRequest
 from elmo_client.errors import (
     BadAnswer,
     CannotSend,
@@ -22,7 +23,6 @@ from elmo_client.errors import (
     shown,
 )
 from elmo_client.results import Scores, TokenizedText
-from elmo_client.transport.requests import EmbedRequest
 from elmo_client.transport.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
 

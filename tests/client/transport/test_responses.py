@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 
 from elmo_client import BadAnswer, ModelChanged, Task
-from elmo_client.transport.requests import EmbedRequest
+from elmo_client.batches import EmbedRequest
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
     centre_of,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from elmo_client import CannotSend
+from elmo_client.batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.selection import Selection
-from elmo_client.transport.requests import EmbedRequest, RequestBatches, TextBatches
 
 LIMITS = {
     "max_batch_tokens": 1_000,
