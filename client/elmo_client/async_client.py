@@ -26,15 +26,7 @@ from elmo_client.batches import (
     check_texts,
     json_bytes,
 )
-from elmo_client.results import (
-    EmbeddedText,
-    Scores,
-    Task,
-    TokenizedText,
-    Vectors,
-)
-from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, mix_of
-from elmo_client.transport.responses import (
+from elmo_client.responses import (
     centre_of,
     json_of,
     models_of,
@@ -43,6 +35,14 @@ from elmo_client.transport.responses import (
     texts_of,
     vectors_of,
 )
+from elmo_client.results import (
+    EmbeddedText,
+    Scores,
+    Task,
+    TokenizedText,
+    Vectors,
+)
+from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, mix_of
 from elmo_client.transport.session import Call, ClientOptions, Session, query_of
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]

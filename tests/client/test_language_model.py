@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, Client, RequestRefused
-from elmo_client.transport.responses import substitutes_of
+from elmo_client.responses import substitutes_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
 

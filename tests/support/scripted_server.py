@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from elmo_client.transport.responses import MEDIA_TYPE
+from elmo_client.responses import MEDIA_TYPE
 from elmo_serve.http.media_types import safetensors
 from elmo_serve.http.media_types.encoder import Embeddings
 

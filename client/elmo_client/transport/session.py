@@ -22,8 +22,8 @@ from elmo_client.errors import (
     refusal,
     shown,
 )
+from elmo_client.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.results import Scores, TokenizedText
-from elmo_client.transport.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
 
 _Result = TypeVar("_Result")

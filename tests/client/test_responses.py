@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from elmo_client import BadAnswer, ModelChanged, Task
 from elmo_client.batches import EmbedRequest
-from elmo_client.transport.responses import (
+from elmo_client.responses import (
     MEDIA_TYPE,
     centre_of,
     json_of,
