@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from elmo_client import CannotSend, ElmoEmbedder, Unreachable
-from elmo_client.transport import retry
+from elmo_client import CannotSend, ElmoEmbedder, Unreachable, retry
 
 
 def test_a_path_is_no_server() -> None:

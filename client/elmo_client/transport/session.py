@@ -24,7 +24,7 @@ from elmo_client.errors import (
 )
 from elmo_client.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.results import Scores, TokenizedText
-from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
+from elmo_client.retry import NEVER_CONNECTED, Attempts, Outcome
 
 _Result = TypeVar("_Result")
 

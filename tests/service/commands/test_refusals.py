@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_client.transport import retry
+from elmo_client import retry
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 

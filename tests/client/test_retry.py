@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from elmo_client.transport.retry import FIRST_CONTACT_SECONDS, Attempts, retry_after
+from elmo_client.retry import FIRST_CONTACT_SECONDS, Attempts, retry_after
 from tests.support.clock import FakeClock
 
 
