@@ -26,6 +26,7 @@ from elmo_client.batches import (
     check_texts,
     json_bytes,
 )
+from elmo_client.http import Call, ClientOptions, Session, query_of
 from elmo_client.responses import (
     centre_of,
     json_of,
@@ -43,7 +44,6 @@ from elmo_client.results import (
     Vectors,
 )
 from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, mix_of
-from elmo_client.transport.session import Call, ClientOptions, Session, query_of
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]

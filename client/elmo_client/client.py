@@ -28,10 +28,10 @@ from anyio.from_thread import BlockingPortal
 from elmo_client.async_client import AsyncClient
 from elmo_client.batches import EmbedRequest, RequestBatches
 from elmo_client.errors import CannotSend, Unreachable
+from elmo_client.http import ClientOptions, Session
 from elmo_client.responses import models_of
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import EmbedOptions, Selection
-from elmo_client.transport.session import ClientOptions, Session
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")

@@ -271,7 +271,7 @@ def _client() -> httpx.Client:
 
 def _variables() -> str:
     """Return the names of the variables of proxies and certificates that are set."""
-    from elmo_client.transport.session import variables  # noqa: PLC0415 - httpx
+    from elmo_client.http import variables  # noqa: PLC0415 - httpx
 
     return variables()
 

@@ -21,8 +21,8 @@ from elmo_client import (
     Unreachable,
 )
 from elmo_client.batches import EmbedRequest
+from elmo_client.http import Session
 from elmo_client.responses import MEDIA_TYPE, vectors_of
-from elmo_client.transport.session import Session
 from tests.support.scripted_server import (
     ScriptedServer,
     after,
