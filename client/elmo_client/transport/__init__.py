@@ -1,1 +1,0 @@
-"""Requests, responses and retries: what both clients share."""
