@@ -1,7 +1,7 @@
 """The pages of docs/: blocks of code run as they stand, and tables of the API are complete.
 
 Blocks of `sh` and `python` run, in the order of their page; the others stand for output, or for
-programs that are not installed here. tests/clients runs those of clients.md.
+programs that are not installed here. tests/openai runs those of clients.md.
 """
 
 from __future__ import annotations

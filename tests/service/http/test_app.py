@@ -1,6 +1,6 @@
 """The layers around the routes: requests of other origins, and HEAD.
 
-A browser makes them in tests/clients/test_browser.py.
+A browser makes them in tests/openai/test_browser.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""/v1 as OpenAI's API; the clients that speak it are in tests/clients."""
+"""/v1 as OpenAI's API; the clients that speak it are in tests/openai."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_no_other_file_is_served(client: httpx.Client, path: str) -> None:
 
 
 def test_the_page_of_the_document_runs_its_own_scripts_alone(client: httpx.Client) -> None:
-    """A browser runs it in tests/clients/test_browser.py."""
+    """A browser runs it in tests/openai/test_browser.py."""
     response = client.get("/docs")
 
     policy = dict(
