@@ -122,7 +122,7 @@ def iterating(
 ) -> Callable[Concatenate[Any, _Arguments], Iterator[_Result]]:
     """Return a method of an asynchronous class as one for threads, with its arguments and text.
 
-    The method only checks its arguments; both classes have the `_session` and `_stream` it uses.
+    The method runs unchanged on the sync class, which has its own `_session` and `_stream`.
     """
     return cast("Callable[Concatenate[Any, _Arguments], Iterator[_Result]]", method)
 

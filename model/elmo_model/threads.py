@@ -1,4 +1,4 @@
-"""The modes and the threads of inference: two computations at once, with half of the cores each."""
+"""Inference mode, threads, and two computations at once on half of the cores each."""
 
 import os
 import threading

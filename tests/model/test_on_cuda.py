@@ -7,7 +7,12 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.checkpoints.softmax import WordSoftmax
-from elmo_model.inference.cuda_kernels import Step, cell_by_torch, hidden_by_torch, pointwise
+from elmo_model.inference.cuda_kernels import (
+    WindowTensors,
+    cell_by_torch,
+    hidden_by_torch,
+    pointwise,
+)
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.inference.steps import whole
@@ -70,7 +75,7 @@ def test_a_kernel_computes_what_the_operations_of_torch_do(dtype: torch.dtype) -
     assert (maps[0] is cell_by_torch) == (KIND == "cpu")
     for to_cell, to_hidden in (maps, (cell_by_torch, hidden_by_torch)):
         own = kept.clone(), h.to(dtype), half.to(dtype), torch.zeros(2, 3, rows, width).to(DEVICE)
-        window = Step(gates, bias, lengths, *own, cell_clip=3.0, projection_clip=2.0)
+        window = WindowTensors(gates, bias, lengths, *own, cell_clip=3.0, projection_clip=2.0)
         to_cell(window, products, 1)
         to_hidden(window, sums, 1)
         alive = [part[..., :4, :] for part in (window.h, window.half)]

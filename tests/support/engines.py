@@ -15,7 +15,7 @@ from elmo_serve.http.deadline import Deadlines
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.clock import Clock
-from elmo_serve.processes.slot import Child, SlotSpec
+from elmo_serve.processes.slot import Child, ChildOptions
 from elmo_serve.scheduling.admission import QueueLimits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
@@ -123,7 +123,7 @@ async def bench(
 
     metrics, clock = Metrics(), clock or LoopClock()
     specs = [
-        spec_of(kept(make), budget, device=own)
+        child_options(kept(make), budget, device=own)
         for make, own in zip(makes or (GatedWorker,), cycle(device.split(",")), strict=False)
     ]
     engine = Engine(
@@ -142,15 +142,15 @@ async def bench(
     await found.pool.stop()
 
 
-def spec_of(
+def child_options(
     make: Callable[[], Child],
     budget: int,
     model: str = MODEL,
     device: str = "cpu",
-) -> SlotSpec:
+) -> ChildOptions:
     """Return a slot for a worker."""
     labels = {"model": model, "device": device}
-    return SlotSpec(
+    return ChildOptions(
         "worker",
         "the model is loading",
         lambda _: make(),

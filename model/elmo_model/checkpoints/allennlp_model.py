@@ -179,7 +179,7 @@ def _training(source: Source) -> Mapping[str, Any]:
     """
     for name in _CONFIGS:
         if name in source.files:
-            values = options.json_object(source.label(name), source.read(name, _MAX_JSON))
+            values = options_file.json_object(source.label(name), source.read(name, _MAX_JSON))
             objects = list(_objects(values))
             named = [each for each in objects if "options_file" in each]
             typed = [each for each in objects if str(each.get("type")).startswith(_EMBEDDER_TYPE)]

@@ -39,7 +39,7 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the checkpoint at `path`. Raises CheckpointError if it is incomplete or damaged."""
-    source, index = find(path)
+    source, index = find_bundle(path)
     described = options_file.read(source, published_pair.options_in(source))
     with tensor_bundle.open_bundle(source, index) as bundle:
         network = published_pair.network_of(described, variables_of(bundle), source)
@@ -81,7 +81,7 @@ def _published_name(name: str) -> str | None:
     return None
 
 
-def find(path: Path) -> tuple[Source, str]:
+def find_bundle(path: Path) -> tuple[Source, str]:
     """Return the files at `path` and the index among them.
 
     The file `checkpoint`, which TensorFlow writes, decides between several.

@@ -33,7 +33,7 @@ _OPTIONS = ("options.json", "options262.json")  # the multilingual models share 
 # The names in the cache folder of bio_embeddings, which have no endings.
 _BIO_EMBEDDINGS = ("options_file", "weights_file")
 
-_MATRIX = ".pth"
+_ALIGNMENT = ".pth"
 # Weights before softmax that select the first biLSTM layer alone, which the authors align. Softmax
 # makes the other two weights exactly zero.
 _FIRST_LAYER = (-9e10, 1.0, -9e10)
@@ -49,7 +49,7 @@ def recognises(path: Path) -> bool:
 
 def is_alignment(path: Path) -> bool:
     """Return whether `path` is a matrix beside a pair."""
-    if not path.name.endswith(_MATRIX) or not path.is_file() or not pickles.is_pickle(path):
+    if not path.name.endswith(_ALIGNMENT) or not path.is_file() or not pickles.is_pickle(path):
         return False
     beside = in_folder(path.parent).files
     return any(map(is_options, beside)) and any(map(_is_weights, beside))
@@ -63,10 +63,10 @@ def read(path: Path) -> Checkpoint:
     incomplete or contradicts itself.
     """
     source = _source_at(path)
-    if source is None and path.name.endswith(_MATRIX):
-        return _aligned(_read_pair(find(path.parent)), in_folder(path.parent), path.name)
-    checkpoint = _read_pair(find(path))
-    matrices = [file for file in source.files if file.endswith(_MATRIX)] if source else []
+    if source is None and path.name.endswith(_ALIGNMENT):
+        return _aligned(_read_pair(find_pair(path.parent)), in_folder(path.parent), path.name)
+    checkpoint = _read_pair(find_pair(path))
+    matrices = [file for file in source.files if file.endswith(_ALIGNMENT)] if source else []
     if source is None or not matrices:
         return checkpoint
     exact = [file for file in matrices if PurePosixPath(file).name == "align.pth"]
@@ -82,7 +82,7 @@ def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
 
 def _source_at(path: Path) -> Source | None:
     # torch writes a matrix as a zip
-    return None if path.name.endswith(_MATRIX) and not path.is_dir() else source_at(path)
+    return None if path.name.endswith(_ALIGNMENT) and not path.is_dir() else source_at(path)
 
 
 def _read_pair(pair: "PublishedPair") -> Checkpoint:
@@ -176,7 +176,7 @@ class PublishedPair:
         return prefix if prefix and is_options(self.options) else self.source.name
 
 
-def find(path: Path) -> PublishedPair:
+def find_pair(path: Path) -> PublishedPair:
     """Return the pair at `path`: in a folder or zip, or beside one file of the two.
 
     Raises CheckpointError if there is none, or more than one.

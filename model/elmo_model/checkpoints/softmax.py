@@ -115,7 +115,7 @@ class StoredSoftmax:
         return replace(self, words=min(self.total, words or self.total))
 
 
-def find(model: Path) -> StoredSoftmax | None:
+def find_softmax(model: Path) -> StoredSoftmax | None:
     """Find the softmax of the checkpoint at a path; None if it has none.
 
     A published one without a vocabulary, which names its rows, counts as none. Raises
@@ -126,7 +126,7 @@ def find(model: Path) -> StoredSoftmax | None:
         return _native(beside)
     source = source_at(model) or in_folder(model.parent)
     try:
-        vocabulary_file.find(source)
+        vocabulary_file.find_vocabulary(source)
     except CheckpointError:
         return None
     if bilm_tf.recognises(model):
@@ -146,7 +146,7 @@ def open_file(path: Path) -> StoredSoftmax:
         return _in_hdf5(in_folder(path.parent), path.name)
     if path.is_file() and native.recognises(path):
         return _native(path)
-    stored = _in_bundle(path) if bilm_tf.recognises(path) else find(path)
+    stored = _in_bundle(path) if bilm_tf.recognises(path) else find_softmax(path)
     if stored is None:
         raise CheckpointError(f"{path}: holds no softmax, expected softmax/W and softmax/b")
     return stored
@@ -210,7 +210,7 @@ def _tensors(path: Path, file: Any) -> dict[str, Tensor]:
 
 
 def _in_bundle(path: Path) -> StoredSoftmax | None:
-    source, index = bilm_tf.find(path)
+    source, index = bilm_tf.find_bundle(path)
     return _published(source, lambda: tensor_bundle.open_bundle(source, index))
 
 
@@ -239,7 +239,7 @@ def _published(
             shape[:1],
             "softmax/W",
         )
-    file = vocabulary_file.find(source)
+    file = vocabulary_file.find_vocabulary(source)
 
     def load() -> WordSoftmax:
         words = vocabulary_file.words_of(source, file)

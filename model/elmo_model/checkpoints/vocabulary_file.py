@@ -16,7 +16,7 @@ SKIPPED = "!!!MAXTERMID"
 _ENDINGS = (".txt", ".txt.gz")
 
 
-def find(source: Source) -> str:
+def find_vocabulary(source: Source) -> str:
     """Return `vocab.txt.gz`, else `vocab.txt`, else the only `vocab*.txt` or `vocab*.txt.gz`.
 
     Raises CheckpointError if there is none, or more than one.
@@ -34,7 +34,7 @@ def read(source: Source) -> WordVocabulary:
 
     Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`.
     """
-    file = find(source)
+    file = find_vocabulary(source)
     try:
         return WordVocabulary(tuple(words_of(source, file)))
     except AlphabetError as error:

@@ -39,7 +39,7 @@ Steps = Generator[None, None, None]
 """One direction of a block, which stops after each time step of each layer; or both, in windows."""
 
 
-def never() -> bool:
+def never_stop() -> bool:
     """Do not stop."""
     return False
 
@@ -132,7 +132,7 @@ class BatchRun:
         width = self._words.vectors.shape[1]
         return State(self._state[..., :width].flatten(2), self._state[..., width:].flatten(2))
 
-    def advance(self, stop: Callable[[], bool] = never) -> bool:
+    def advance(self, stop: Callable[[], bool] = never_stop) -> bool:
         """Compute until the end or until `stop`; tell whether the end is reached.
 
         `stop` is called after each time step of each layer and direction, by two threads at once

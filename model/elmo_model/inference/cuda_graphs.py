@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.inference.cuda_kernels import Step, limit, pointwise
+from elmo_model.inference.cuda_kernels import WindowTensors, limit, pointwise
 from elmo_model.inference.graph_capture import Capture, GraphCapture
 from elmo_model.inference.linear import Linear, TorchLinear
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
@@ -42,7 +42,7 @@ class Windows:
     """
 
     rows: Numbers  # the rows of the batch, longest first
-    left: Numbers  # the tokens of each row, and then zeros, as many as rows of the largest graph
+    left: Numbers  # tokens left in each row, padded with zeros to the rows of the largest graph
     sizes: tuple[tuple[int, int, int], ...]  # of windows: first step, rows, rows of the graph
     targets: Numbers  # (places,): twice the token of each place, and one more for the backward one
 
@@ -144,8 +144,8 @@ class StepGraphs:
         self._device = self._layers[0].bias.device
         self._capture = capture or GraphCapture(self._device)
         self._graphs: dict[int, _Graph] = {}
-        # of the batch whose window was the last one, in place for all graphs: the state
-        # (L, rows, 2, P + D), and the steps (rows,) that each row has left
+        # Static inputs of all graphs: the state (L, rows, 2, P + D) and the remaining steps (rows,)
+        # of the batch that ran last.
         shape = len(self._layers), rows[-1], 2, self._width + self._cells
         self._state = self._layers[0].bias.new_zeros(shape)
         self._left = torch.zeros(rows[-1], dtype=torch.int64, device=self._device)
@@ -231,7 +231,7 @@ class StepGraphs:
             inputs, output = outputs[number], outputs[number + 1]
             parts, part = layer.projection.shape[:2]
             h = state[..., : self._width].transpose(0, 1)  # (2, rows, P)
-            window = Step(
+            window = WindowTensors(
                 _product(inputs.flatten(1, 2).to(dtype), layer.input).view(2, WINDOW, rows, -1),
                 layer.bias,
                 left,

@@ -80,7 +80,7 @@ extern "C" __global__ void hidden(const float* product, const long long* lengths
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WindowTensors:
     """The tensors of the time steps of a window, of both directions.
 
     `lengths` (rows,) are the steps that a row takes part in: after them its state stays as it is,
@@ -105,11 +105,11 @@ class Step:
         return len(self.half) // 2
 
 
-Pointwise = Callable[[Step, Tensor, int], None]
+Pointwise = Callable[[WindowTensors, Tensor, int], None]
 """Map a product, float32, in a time step to the next `half` and c, or to the next h and output."""
 
 
-def cell_by_torch(window: Step, product: Tensor, step: int) -> None:
+def cell_by_torch(window: WindowTensors, product: Tensor, step: int) -> None:
     """Map the recurrent product (2, rows, 4D) of a time step to `half` and the cells."""
     width, parts = window.h.shape[2], window.parts
     gates = window.gates[:, step] + product + window.bias[:, None]
@@ -122,7 +122,7 @@ def cell_by_torch(window: Step, product: Tensor, step: int) -> None:
     window.half.copy_(half.transpose(1, 2).flatten(0, 1))
 
 
-def hidden_by_torch(window: Step, product: Tensor, step: int) -> None:
+def hidden_by_torch(window: WindowTensors, product: Tensor, step: int) -> None:
     """Map the parts (2 x parts, rows, P) of a projection to h and the output of a time step."""
     new = product.view(2, window.parts, *product.shape[1:]).sum(dim=1)
     new.clamp_(-window.projection_clip, window.projection_clip)
@@ -132,7 +132,7 @@ def hidden_by_torch(window: Step, product: Tensor, step: int) -> None:
     window.outputs[:, step].copy_(kept)
 
 
-def _live(window: Step, step: int) -> Tensor:
+def _live(window: WindowTensors, step: int) -> Tensor:
     return (window.lengths > step)[None, :, None]
 
 
@@ -171,7 +171,7 @@ def compiled(
 
 
 def _cell(kernel: Any) -> Pointwise:
-    def run(window: Step, product: Tensor, step: int) -> None:
+    def run(window: WindowTensors, product: Tensor, step: int) -> None:
         tensors = [window.gates, product, window.bias, window.lengths, window.state, window.half]
         _launch(kernel, window.bias.shape[1] // 4, tensors, window, step, window.cell_clip)
 
@@ -179,7 +179,7 @@ def _cell(kernel: Any) -> Pointwise:
 
 
 def _hidden(kernel: Any) -> Pointwise:
-    def run(window: Step, product: Tensor, step: int) -> None:
+    def run(window: WindowTensors, product: Tensor, step: int) -> None:
         tensors = [product, window.lengths, window.state, window.h, window.outputs]
         _launch(kernel, window.h.shape[2], tensors, window, step, window.projection_clip)
 
@@ -187,7 +187,7 @@ def _hidden(kernel: Any) -> Pointwise:
 
 
 def _launch(
-    kernel: Any, units: int, tensors: list[Tensor], window: Step, step: int, clip: float
+    kernel: Any, units: int, tensors: list[Tensor], window: WindowTensors, step: int, clip: float
 ) -> None:
     """Launch a kernel, which takes contiguous tensors, with a thread for each unit of each row."""
     _, steps, rows, gates = window.gates.shape

@@ -106,7 +106,7 @@ class TorchLinear(Linear):
         self.kernel = f"{str(self.weight.dtype).removeprefix('torch.')} by torch"
 
     def linear(self, inputs: Tensor) -> Tensor:
-        return _as(inputs.dtype, self._product(inputs))
+        return _cast(inputs.dtype, self._product(inputs))
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
         if addend.dtype is inputs.dtype is self.weight.dtype:
@@ -115,7 +115,7 @@ class TorchLinear(Linear):
 
     def _product(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) in the type of the weights."""
-        return functional.linear(_as(self.weight.dtype, inputs), self.weight)
+        return functional.linear(_cast(self.weight.dtype, inputs), self.weight)
 
 
 class PackedLinear(Linear):
@@ -133,25 +133,25 @@ class PackedLinear(Linear):
         self.kernel = f"{str(dtype).removeprefix('torch.')} by oneDNN, packed"
 
     def linear(self, inputs: Tensor) -> Tensor:
-        return _as(inputs.dtype, self._product(inputs, None))
+        return _cast(inputs.dtype, self._product(inputs, None))
 
     def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
         return self._product(inputs, bias.to(self._dtype))
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
         total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            _as(self._dtype, inputs), addend, self._packed, None, "add"
+            _cast(self._dtype, inputs), addend, self._packed, None, "add"
         )
-        return _as(inputs.dtype, total)
+        return _cast(inputs.dtype, total)
 
     def _product(self, inputs: Tensor, bias: Tensor | None) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            _as(self._dtype, inputs), self._packed, bias, "none", [], ""
+            _cast(self._dtype, inputs), self._packed, bias, "none", [], ""
         )
         return product
 
 
-def _as(dtype: torch.dtype, values: Tensor) -> Tensor:
+def _cast(dtype: torch.dtype, values: Tensor) -> Tensor:
     """Return values in a type; `Tensor.to` takes four times as long where nothing is to be done."""
     return values if values.dtype is dtype else values.to(dtype)
 

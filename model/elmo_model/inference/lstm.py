@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_model.inference.linear import Linear, linear_of
-from elmo_model.inference.precision import FORMATS, Precision
+from elmo_model.inference.precision import PRECISION_FORMATS, Precision
 from elmo_model.inference.row_buckets import (
     ANY,
     PRODUCT_COUNTS,
@@ -68,7 +68,7 @@ class InferenceLSTM:
             self.projection = linear_of(2 * trained.projection.weight.detach(), precision)
         self.cell_clip = trained.cell_clip
         self.projection_clip = trained.projection_clip
-        self.block = FORMATS[precision].block
+        self.block = PRECISION_FORMATS[precision].block
         self.step_rows = self.input_rows = ANY
         if self.bias.device.type == "cpu":
             shape = (len(recurrent), recurrent.shape[1])

@@ -26,14 +26,14 @@ class Format:
     block: int
 
 
-FORMATS: dict[Precision, Format] = {
+PRECISION_FORMATS: dict[Precision, Format] = {
     "float32": Format(tolerance=1e-3, block=256),
     "bfloat16": Format(tolerance=0.1, block=256),
     "float16": Format(tolerance=0.02, block=512),
     "int8": Format(tolerance=0.1, block=128),
 }
 
-PRECISIONS: tuple[Precision, ...] = tuple(FORMATS)
+PRECISIONS: tuple[Precision, ...] = tuple(PRECISION_FORMATS)
 
 
 def precision_of(name: str) -> Precision:

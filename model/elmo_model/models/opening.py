@@ -84,7 +84,7 @@ def find_softmax(
     if file is not None:
         stored: softmax.StoredSoftmax | None = softmax.open_file(file)
     else:
-        stored = softmax.find(BUILT_IN.get(canonical(name)) or Path(name))
+        stored = softmax.find_softmax(BUILT_IN.get(canonical(name)) or Path(name))
     if stored is None:
         return None
     return stored.of_network(elmo.config.lstm.projection, elmo.origin.revision, words)

@@ -47,7 +47,7 @@ class TokenEmbedder(nn.Module):
         """Map n words to (n, P)."""
         different, index = distinct(words)
         vectors = self.embed(different)  # (m, P)
-        return vectors.index_select(0, _sent(np.array(index, np.int64), vectors.device))
+        return vectors.index_select(0, _to_device(np.array(index, np.int64), vectors.device))
 
     def embed(
         self, words: Sequence[str], round_up: RoundUp = lambda rows: rows, largest: int = _WORDS
@@ -59,7 +59,7 @@ class TokenEmbedder(nn.Module):
         """
         parts = []
         if self.words is not None and isinstance(self.alphabet, WordAlphabet):
-            rows = _sent(self.alphabet.word_ids(words), self.words.device)
+            rows = _to_device(self.alphabet.word_ids(words), self.words.device)
             parts.append(functional.embedding(rows, self.words))
         if self.char_cnn is not None:
             parts.append(self._encode_characters(words, self.char_cnn, round_up, largest))
@@ -78,11 +78,11 @@ class TokenEmbedder(nn.Module):
         for chunk, width in self._chunks(order, lengths, min(_WORDS, largest)):
             filling = [""] * (round_up(len(chunk)) - len(chunk))
             ids = self.alphabet.encode([words[row] for row in chunk] + filling, width)
-            chunks.append(char_cnn(_sent(ids, device))[: len(chunk)])
+            chunks.append(char_cnn(_to_device(ids, device))[: len(chunk)])
         if not chunks:
             ids = self.alphabet.encode([], self._widest)
-            chunks.append(char_cnn(_sent(ids, device)))  # (0, width)
-        return torch.cat(chunks).index_select(0, _sent(np.argsort(order), device))
+            chunks.append(char_cnn(_to_device(ids, device)))  # (0, width)
+        return torch.cat(chunks).index_select(0, _to_device(np.argsort(order), device))
 
     def _chunks(
         self, order: list[int], lengths: list[int], most: int
@@ -190,7 +190,7 @@ class Highway(nn.Module):
         return torch.lerp(inputs, functional.relu(self.transform(inputs)), gate)
 
 
-def _sent(ids: NDArray[np.int64], device: torch.device) -> Tensor:
+def _to_device(ids: NDArray[np.int64], device: torch.device) -> Tensor:
     """Return ids on a device, by a copy that does not wait for it."""
     return torch.from_numpy(ids).to(device, non_blocking=True)
 

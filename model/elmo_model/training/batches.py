@@ -180,7 +180,10 @@ class CharacterTable:
             start = end
 
     def _at_widths(self, distinct: Ids) -> Iterator[tuple[Ids, int, int]]:
-        """Cut words sorted by length at fixed widths, into chunks whose rows never get fewer."""
+        """Cut words sorted by length at fixed widths, into chunks.
+
+        Row counts only grow, so that a captured step is seldom captured again.
+        """
         ends = np.searchsorted(self._widths[distinct], self._fixed, side="right")
         for number, (start, end) in enumerate(pairwise((0, *ends))):
             if end - start > self._rows[number]:

@@ -178,7 +178,7 @@ class WeightAverage(Generic[_Model]):
         """Take the weights after `step` steps into the average, where an update is due.
 
         The last step of a run is always in it. A run that is stopped and resumed has the average
-        of a run without a stop: what came after the last interval is taken at the next one.
+        of a run without a stop: steps after the last update are included in the next one.
         """
         interval = _INTERVAL if step >= _INTERVAL else 1
         if not self._decay or (step % interval and not last):

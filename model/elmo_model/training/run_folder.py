@@ -1,4 +1,4 @@
-"""A run: its folder, and its plan, which decides its numbers."""
+"""A training run: its folder, its plan, and the models that it writes."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -97,22 +97,22 @@ def with_resolved_models(settings: Settings, called: str = variable("models")) -
     others are served all the same; a line names it and `called`, the setting of several models. The
     command ends where none is left.
     """
-    specs = []
-    for spec in settings.specs:
+    models = []
+    for model in settings.sources:
         try:
-            source = locate(spec.source, lambda: cache_settings(settings), download_progress)
+            source = locate(model.source, lambda: cache_settings(settings), download_progress)
         except DownloadError as error:
-            specs.append(replace(spec, fault=str(error)))
+            models.append(replace(model, fault=str(error)))
             continue
         fault = None if source in BUILT_IN else path_fault(source)
-        specs.append(replace(spec, source=source, fault=fault or ""))
-    place = f"{called}: model {{}}: " if len(specs) > 1 else ""
-    faults = [place.format(spec.name) + spec.fault for spec in specs if spec.fault]
-    for fault in faults[: -1 if len(faults) == len(specs) else None]:
+        models.append(replace(model, source=source, fault=fault or ""))
+    place = f"{called}: model {{}}: " if len(models) > 1 else ""
+    faults = [place.format(model.name) + model.fault for model in models if model.fault]
+    for fault in faults[: -1 if len(faults) == len(models) else None]:
         tell(fault)
-    if len(faults) == len(specs):
+    if len(faults) == len(models):
         fail(faults[-1], code=1)
-    return settings.model_copy(update={"models": tuple(specs)})
+    return settings.model_copy(update={"models": tuple(models)})
 
 
 def with_absolute_paths(settings: Settings) -> Settings:
@@ -124,14 +124,14 @@ def with_absolute_paths(settings: Settings) -> Settings:
     }
     if (keys := settings.api_keys_file) is not None:
         paths["api_keys_file"] = replace(keys, path=_absolute(keys.path))
-    specs = tuple(
-        spec
-        if spec.fault or spec.source in BUILT_IN
-        else replace(spec, source=str(_absolute(Path(spec.source))))
-        for spec in settings.specs
+    models = tuple(
+        model
+        if model.fault or model.source in BUILT_IN
+        else replace(model, source=str(_absolute(Path(model.source))))
+        for model in settings.sources
     )
     index = tuple(map(_absolute, settings.index))
-    return settings.model_copy(update={**paths, "models": specs, "index": index})
+    return settings.model_copy(update={**paths, "models": models, "index": index})
 
 
 def _absolute(path: Path) -> Path:

@@ -232,7 +232,7 @@ class EmbedOptions:
         return f"{self.input} holds FASTA, and {model} reads text: {_PROTEINS}"
 
     def identity(self, model: ModelInfo) -> dict[str, Any]:
-        """Return what a run has in common with the one that it continues, besides its text."""
+        """Return the options that must be equal for a run to continue another one."""
         flags = ("forget_sentences", "use_sentence_keys", "column", "tokenizer", "normalize")
         return {
             "model": model.revision,

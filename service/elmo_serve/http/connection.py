@@ -78,7 +78,7 @@ class Http11(H11Protocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._response_timer: asyncio.TimerHandle | None = None
         self._response_due: float | None = (
-            None  # None: nothing was unsent when the client last sent
+            None  # None: the write buffer was empty at the last read event
         )
 
     # Events of the transport

@@ -48,7 +48,7 @@ class Deadline:
 
     DeadlineExceeded when its time is over, or RequestTimeout where the body has not come by then;
     DisconnectError when the client leaves, Unavailable when the server stops. `overdue` is the text
-    of DeadlineExceeded with a place for the seconds; the block sets it to what it does at the time.
+    of DeadlineExceeded with a place for the seconds: the caller sets it to its current stage.
     """
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:

@@ -69,7 +69,7 @@ def serve(settings: Settings, hardware: Hardware, environment: Mapping[str, str]
 def run(server: Server, app: FastAPI | None = None) -> int:
     """Serve until one of these signals; return 0 when every admitted request was answered, else 1.
 
-    `app` is for a caller that changes the application of `server` before it starts.
+    `app`: an application made by `create_app(server)` and wrapped by the caller (tests).
 
     Raises:
         SettingsError: the address or the port cannot be used.

@@ -24,7 +24,7 @@ from elmo_serve.settings import Settings
 from elmo_serve.tasks import TaskFolder
 from elmo_serve.uses import Indexes, ModelUses, open_indexes
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.options import MakeWorker, worker_process, worker_specs
+from elmo_serve.workers.options import MakeWorker, worker_options, worker_process
 from elmo_serve.workers.pool import WorkerPool
 
 if TYPE_CHECKING:  # an extra
@@ -98,11 +98,11 @@ def _engine(
     )
     pools = {
         model.name: WorkerPool(
-            worker_specs(model, settings, arena, hardware, make_worker),
+            worker_options(model, settings, arena, hardware, make_worker),
             metrics,
             fault=model.fault,
         )
-        for model in settings.specs
+        for model in settings.sources
     }
     return Engine(pools, arena, limits, metrics)
 
@@ -110,12 +110,12 @@ def _engine(
 def _models(settings: Settings, engine: Engine, indexes: Indexes) -> ServedModels:
     models = [
         ServedModel(
-            spec.name,
+            source.name,
             engine,
-            ModelUses(engine, spec.name, settings, indexes),
+            ModelUses(engine, source.name, settings, indexes),
             is_first=index == 0,
         )
-        for index, spec in enumerate(settings.specs)
+        for index, source in enumerate(settings.sources)
     ]
     limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
     return ServedModels(models, limits)

@@ -14,7 +14,7 @@ from elmo_serve.processes.arena import Arena, Block, BlockName
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
-from elmo_serve.processes.slot import Child, LostTasks, Slot, SlotListener, SlotSpec, Started
+from elmo_serve.processes.slot import Child, ChildOptions, LostTasks, Slot, SlotListener, Started
 from elmo_serve.processes.turns import Turns
 
 if TYPE_CHECKING:  # the processes import this module and keep no metrics
@@ -156,10 +156,10 @@ class HelperPool(SlotListener[Attempt]):
         self._failures = metrics.failures
         self._slow, self._quick = Turns[Call](), Turns[Call]()
         make = make or partial(ChildProcess, "elmo-helper", work, (), arena)
-        spec = SlotSpec("helper process", "it is starting", lambda _: make(), _CALL_SECONDS)
+        options = ChildOptions("helper process", "it is starting", lambda _: make(), _CALL_SECONDS)
         # Half of the cores: few clients use these processes, and the network uses all cores.
         count = max(_LEAST_PROCESSES, min(_MOST_PROCESSES, cores // 2))
-        self._slots = [Slot[Attempt](spec, self, clock) for _ in range(count)]
+        self._slots = [Slot[Attempt](options, self, clock) for _ in range(count)]
 
     @property
     def fault(self) -> str | None:

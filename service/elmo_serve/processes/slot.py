@@ -31,7 +31,7 @@ RECOVERED_SECONDS = 60.0
 
 MAX_FAILED_STARTS = 10
 """Starts that fail in a row before a slot reports that it has given up: the server is then not
-healthy. It starts the child again all the same, after `SlotSpec.given_up_delay`."""
+healthy. It starts the child again all the same, after `ChildOptions.given_up_delay`."""
 
 REAP_SECONDS = 30.0
 """Seconds after which a killed child that has not ended is replaced all the same.
@@ -103,7 +103,7 @@ class SlotListener(Protocol[TaskT]):
 
 
 @dataclass(frozen=True, slots=True)
-class SlotSpec:
+class ChildOptions:
     """How to make a child, and how to supervise it.
 
     `name` is for log lines and reasons, `labels` are added to its log lines; `loading` is the
@@ -145,29 +145,29 @@ class Slot(Generic[TaskT]):
         state: whether the child can work on tasks; `reason` says why not.
         failed_starts: starts that failed in a row; `start_failure` says why the last one did.
         seconds: of the last task, its way to the child and back included.
-        full_pace: seconds a unit of the last task that was about full; 0 if unknown.
+        seconds_per_unit_when_full: pace of the last task that was about full; 0 if unknown.
     """
 
     def __init__(
         self,
-        spec: SlotSpec,
+        options: ChildOptions,
         listener: SlotListener[TaskT],
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
         self.state: State = "loading"
-        self.reason = spec.loading
+        self.reason = options.loading
         self.failed_starts = 0
         self.start_failure = ""
         self.seconds = 0.0
-        self.full_pace = 0.0
-        self.labels = spec.labels
-        self.child = spec.make(None)
-        self._spec = spec
+        self.seconds_per_unit_when_full = 0.0
+        self.labels = options.labels
+        self.child = options.make(None)
+        self._options = options
         self._listener = listener
         self._clock = clock
         self._watchdog = Watchdog(self._kill_hung, clock)
         self._tasks: deque[_Assigned[TaskT]] = deque()
-        self._limit = SizeLimit(spec.largest_size)
+        self._limit = SizeLimit(options.largest_size)
         self._began = 0.0  # when the first of the tasks began to run, or to run again
         self._pause = 0.0  # seconds of the last interruption of it
         self._report: Any = None  # with which a child was ready
@@ -229,7 +229,7 @@ class Slot(Generic[TaskT]):
         """
         now, added = self._clock.now(), _Assigned(task, size, is_urgent)
         if not self._tasks:
-            self._watchdog.allow(self._spec.silent_seconds)
+            self._watchdog.allow(self._options.silent_seconds)
         if is_urgent and self._tasks:
             self._tasks[0].seconds += now - self._began
             self._tasks.appendleft(added)
@@ -250,9 +250,9 @@ class Slot(Generic[TaskT]):
             self._began, self._pause = now, self.seconds if done.is_urgent else 0.0
         self._tasks.remove(done)
         if 2 * done.size >= max(1, self.budget):
-            self.full_pace = self.seconds / done.size
+            self.seconds_per_unit_when_full = self.seconds / done.size
         if self._tasks:
-            self._watchdog.allow(self._spec.silent_seconds)
+            self._watchdog.allow(self._options.silent_seconds)
         else:
             self._watchdog.cancel()
         return done.task
@@ -276,8 +276,8 @@ class Slot(Generic[TaskT]):
         if self._is_stopping:
             return
         if report is not None:
-            self._report, self.child = report, self._spec.make(report)
-        self.state, self.reason = "loading", self._spec.loading
+            self._report, self.child = report, self._options.make(report)
+        self.state, self.reason = "loading", self._options.loading
         self._watchdog.allow(LOADING_SECONDS)
         child = self.child
         child.start(partial(self._on_message, child), partial(self._on_exit, child))
@@ -297,7 +297,7 @@ class Slot(Generic[TaskT]):
         self._watchdog.cancel()
         if largest_size:
             self._limit.limit(largest_size)
-        self.full_pace = self.full_pace or seconds_per_unit
+        self.seconds_per_unit_when_full = self.seconds_per_unit_when_full or seconds_per_unit
 
     def retry_rarely(self) -> None:
         """Count as given up: from now on `given_up_delay` lies before each start."""
@@ -369,8 +369,8 @@ class Slot(Generic[TaskT]):
 
     def _lost_tasks(self, exit_reason: str, was_hung: bool) -> LostTasks[TaskT]:
         was_ready = self.state == "ready"
-        if was_ready or self.reason == self._spec.loading:
-            reason = f"the {self._spec.name} {exit_reason}"
+        if was_ready or self.reason == self._options.loading:
+            reason = f"the {self._options.name} {exit_reason}"
         else:
             reason = self.reason  # given by the child itself
         tasks = list(self.tasks)
@@ -381,7 +381,7 @@ class Slot(Generic[TaskT]):
     def _delay(self) -> float:
         """The seconds from the end of the child to the start of the next."""
         if self.has_given_up:
-            return self._spec.given_up_delay
+            return self._options.given_up_delay
         return min(FIRST_DELAY * 2.0 ** min(self._losses - 1, 10), LONGEST_DELAY)
 
     def _restart_in(self, seconds: float) -> None:
@@ -391,9 +391,9 @@ class Slot(Generic[TaskT]):
 
     def _replace(self) -> None:
         self._restart = None
-        self.child = self._spec.make(self._report)
+        self.child = self._options.make(self._report)
         self._listener.on_restart(self)
         self.start()
 
     def _log(self, level: int, what: str, **extra: object) -> None:
-        _log.log(level, f"{self._spec.name} {what}", extra={**self._spec.labels, **extra})
+        _log.log(level, f"{self._options.name} {what}", extra={**self._options.labels, **extra})

@@ -115,8 +115,8 @@ class FairQueue:
         bulk, bulk_end = self._bulk.window(budget)
         if not interactive and not bulk:
             return []
-        # A sentence later than `end` would skip one that is not in a window, or that must not be
-        # skipped.
+        # Only sentences up to `end` may join: a later one would overtake a sentence outside the
+        # window or one at its ageing bound.
         end = min(interactive_end, bulk_end)
         next_interactive = interactive[0].virtual_start if interactive else math.inf
         if min(_first_aged(bulk), _batch_end(bulk, budget)) <= next_interactive:

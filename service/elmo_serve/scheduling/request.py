@@ -64,7 +64,7 @@ class Request:
         arrived_at: when the request was admitted.
         virtual_seconds_per_token: between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
-        is_bulk: whether it is larger than a batch, or interactive requests come first anyway.
+        is_bulk: larger than one batch, or marked as background work by its caller.
         results: the vectors of each sentence that is computed, by its index.
         missing: how many of them are not there yet.
         queued_sentences, queued_tokens: those that wait for their first batch; kept by the queue.

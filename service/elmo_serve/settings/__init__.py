@@ -20,7 +20,7 @@ from elmo_model.inference.precision import PRECISIONS, Precision
 from elmo_model.text.by_length import BOUNDARIES
 from elmo_serve.settings.values import (
     KeyFile,
-    ModelSpec,
+    ModelSource,
     is_loopback,
     listed,
     lower,
@@ -30,7 +30,7 @@ from elmo_serve.settings.values import (
     parse_origins,
     precisions,
     read_keys,
-    spec_of,
+    source_of,
     within_the_system,
 )
 
@@ -68,7 +68,7 @@ class Settings(BaseModel):
         description="The model: a built-in or published name, or the path of a checkpoint.",
         json_schema_extra={"allowed": "a name or a path"},
     )
-    models: Annotated[tuple[ModelSpec, ...], BeforeValidator(parse)] = Field(
+    models: Annotated[tuple[ModelSource, ...], BeforeValidator(parse)] = Field(
         (),
         description="Models to serve from one process tree, in place of ELMO_MODEL: the first is "
         "the default of a request. NAME=PATH gives a model another name.",
@@ -224,9 +224,9 @@ class Settings(BaseModel):
     )
 
     @property
-    def specs(self) -> tuple[ModelSpec, ...]:
+    def sources(self) -> tuple[ModelSource, ...]:
         """The models to serve; the first is the default of a request."""
-        return self.models or (spec_of(self.model),)
+        return self.models or (source_of(self.model),)
 
     def precision_of(self, name: str) -> Precision:
         """Return the precision of the model with this name."""
@@ -262,8 +262,8 @@ class Settings(BaseModel):
     @classmethod
     def _check_precision(cls, value: str, info: ValidationInfo) -> str:
         _, own = precisions(value)
-        specs = info.data.get("models") or (spec_of(info.data.get("model", "")),)
-        names = {spec.name.casefold() for spec in specs}
+        sources = info.data.get("models") or (source_of(info.data.get("model", "")),)
+        names = {source.name.casefold() for source in sources}
         if unknown := [name for name in own if name not in names]:
             raise ValueError(f"no model is called {unknown[0]}")
         return value

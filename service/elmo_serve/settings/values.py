@@ -40,7 +40,7 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSpec:
+class ModelSource:
     """A model to serve: its name in requests, and its built-in name, published name or path.
 
     `fault` is the reason why it cannot be served although the server starts, such as a download
@@ -52,7 +52,7 @@ class ModelSpec:
     fault: str = ""
 
 
-def spec_of(source: str) -> ModelSpec:
+def source_of(source: str) -> ModelSource:
     """Return the model of a known name, or of a path: the name is its last part.
 
     For a file of a published pair it is the name of the folder.
@@ -63,22 +63,22 @@ def spec_of(source: str) -> ModelSpec:
         name = place.parent.name if place.name in _PAIR else place.name
         ending = next((each for each in _ENDINGS if name.endswith(each)), "")
         name = name.removesuffix(ending) or name
-    return ModelSpec(_UNFIT.sub("-", name), source)
+    return ModelSource(_UNFIT.sub("-", name), source)
 
 
 def parse(text: Any) -> Any:
     """Read a list such as `english,original,pt=path/to/model`, of names that differ in any case."""
     if not isinstance(text, str):
         return text
-    specs: dict[str, ModelSpec] = {}  # names are looked up in any case
+    models: dict[str, ModelSource] = {}  # names are looked up in any case
     for entry in listed(text):
         if not entry:
             raise ValueError("an entry is empty")
         named = _NAMED.fullmatch(entry)
-        spec = ModelSpec(named[1], named[2]) if named else spec_of(entry)
-        if specs.setdefault(spec.name.casefold(), spec) is not spec:
-            raise ValueError(f"two models are called {spec.name}; NAME=PATH gives another name")
-    return tuple(specs.values())
+        model = ModelSource(named[1], named[2]) if named else source_of(entry)
+        if models.setdefault(model.name.casefold(), model) is not model:
+            raise ValueError(f"two models are called {model.name}; NAME=PATH gives another name")
+    return tuple(models.values())
 
 
 def precisions(text: str) -> tuple[Precision, dict[str, Precision]]:

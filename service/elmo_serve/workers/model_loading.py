@@ -14,7 +14,7 @@ from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference import row_buckets
 from elmo_model.inference.centre import stated_or_computed
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.precision import FORMATS
+from elmo_model.inference.precision import PRECISION_FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.system import keep_freed_memory
@@ -154,7 +154,7 @@ def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> N
         raise ModelLoadError(f"{settings.model}: the weights give vectors that are not finite")
     scale = expected.abs().max().clamp(min=1e-6)
     difference = float(((found - expected).abs().max() / scale).nan_to_num(torch.inf))
-    allowed = FORMATS[encoder.precision].tolerance
+    allowed = PRECISION_FORMATS[encoder.precision].tolerance
     if difference > allowed:
         raise ModelLoadError(
             f"self-test on {settings.device} in {encoder.precision}: vectors differ by "

@@ -45,7 +45,7 @@ class DeviceLostError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class DeviceCopy:
     """A batch whose vectors are being copied from the device to shared memory.
 
     `done` is its message without the sentences that are not finite, which `not_finite` has.
@@ -75,7 +75,7 @@ class Runner:
         self.warm_up = warm_up
         self._network = network
         self._device = device
-        self._transfers: deque[Transfer] = deque()  # in the order of their batches
+        self._copies: deque[DeviceCopy] = deque()  # in the order of their batches
         self._hits, self._misses = network.word_cache.hits, network.word_cache.misses  # reported
 
     @cached_property
@@ -92,14 +92,14 @@ class Runner:
         waiting: deque[tuple[Batch, Control]] = deque()
         while True:
             if not waiting:
-                self._send_transfers(parent, wait=not parent.has_message())
+                self._send_copied(parent, wait=not parent.has_message())
                 message = parent.receive()
                 if isinstance(message, Drop):  # of a batch that has ended
                     continue
                 waiting.append((message, self._control(parent)))
             batch, control = waiting[0]
             for seconds in self._answer(batch, parent, control):
-                self._send_transfers(parent)
+                self._send_copied(parent)
                 if parent.has_message():
                     self._take(parent.receive(), waiting, parent)
                 parent.heart.beat(seconds)
@@ -124,25 +124,25 @@ class Runner:
         return Control(lambda: parent.has_message() or self._has_copied() or parent.heart.is_due)
 
     def _has_copied(self) -> bool:
-        return bool(self._transfers) and self._transfers[0].not_finite.done()
+        return bool(self._copies) and self._copies[0].not_finite.done()
 
-    def _send_transfers(self, parent: Parent, *, wait: bool = False) -> None:
+    def _send_copied(self, parent: Parent, *, wait: bool = False) -> None:
         """Answer the batches whose vectors have been copied, or `wait` for all of them."""
-        while self._has_copied() or (wait and self._transfers):
-            transfer = self._transfers.popleft()
+        while self._has_copied() or (wait and self._copies):
+            copy = self._copies.popleft()
             try:
-                found = transfer.not_finite.result()
-                message: Message = replace(transfer.done, not_finite=found)
+                found = copy.not_finite.result()
+                message: Message = replace(copy.done, not_finite=found)
             except Exception as error:  # of the device, which computes after it was called
-                message = _failure(transfer.batch, error)
+                message = _failure(copy.batch, error)
             parent.send(message)
 
     def _answer(self, batch: Batch, parent: Parent, control: Control) -> Steps[None]:
         """Compute a batch, with stops, and send its result, or begin to copy its vectors."""
         memory = parent.memory(batch.block)
         result = yield from self._result(batch, memory, control)
-        if isinstance(result, Transfer):
-            self._transfers.append(result)
+        if isinstance(result, DeviceCopy):
+            self._copies.append(result)
         else:
             parent.send(result)
 
@@ -158,7 +158,7 @@ class Runner:
 
     def _result(
         self, batch: Batch, memory: Bytes, control: Control
-    ) -> Steps[Done | Failed | Transfer]:
+    ) -> Steps[Done | Failed | DeviceCopy]:
         """Compute a batch, with stops, and write sentence i to `memory` at `batch.offsets[i]`."""
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
@@ -172,7 +172,7 @@ class Runner:
                     return self._done(batch, write(vectors))
                 dtypes = [output.dtype for output in batch.outputs]
                 not_finite = self._staging.fetch(vectors, dtypes, write)
-                return Transfer(batch, self._done(batch, ()), not_finite)
+                return DeviceCopy(batch, self._done(batch, ()), not_finite)
         except Exception as error:  # an exception of the model fails its batch, not the worker
             failed = _failure(batch, error)
         # Not before: within the block the exception holds the frames, which hold the tensors.

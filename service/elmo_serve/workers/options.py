@@ -16,9 +16,9 @@ from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.channel import Parent
 from elmo_serve.processes.child import ChildProcess
 from elmo_serve.processes.heartbeat import LOADING_SECONDS
-from elmo_serve.processes.slot import Child, SlotSpec
+from elmo_serve.processes.slot import Child, ChildOptions
 from elmo_serve.settings import Settings
-from elmo_serve.settings.values import ModelSpec
+from elmo_serve.settings.values import ModelSource
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Ready, RunnerSettings
 
@@ -35,13 +35,13 @@ def worker_process(settings: RunnerSettings, arena: Arena) -> ChildProcess:
     return ChildProcess(f"elmo-worker-{settings.device}", work, (settings,), arena)
 
 
-def worker_specs(
-    model: ModelSpec,
+def worker_options(
+    model: ModelSource,
     settings: Settings,
     arena: Arena,
     hardware: Hardware,
     make: MakeWorker = worker_process,
-) -> list[SlotSpec]:
+) -> list[ChildOptions]:
     """Return the workers of one model: `workers_per_device` on each device of `hardware`.
 
     `make` makes other workers. The workers of all models on the CPU share the cores of `hardware`:
@@ -49,10 +49,10 @@ def worker_specs(
     """
     names = hardware.available() if settings.devices == "auto" else settings.devices
     cpu_workers = (
-        sum(name == "cpu" for name in names) * settings.workers_per_device * len(settings.specs)
+        sum(name == "cpu" for name in names) * settings.workers_per_device * len(settings.sources)
     )
-    specs: list[SlotSpec] = []
-    is_first = model.name == settings.specs[0].name
+    children: list[ChildOptions] = []
+    is_first = model.name == settings.sources[0].name
     for name in names:
         runner = RunnerSettings(
             model=model.source,
@@ -63,7 +63,7 @@ def worker_specs(
             softmax=str((is_first and settings.softmax) or ""),
             softmax_words=settings.softmax_words,
         )
-        spec = SlotSpec(
+        options = ChildOptions(
             name="worker",
             loading="the model is loading",
             make=partial(_made, make, runner, arena),
@@ -71,8 +71,8 @@ def worker_specs(
             labels={"model": model.name, "device": name},
             given_up_delay=_GIVEN_UP_DELAY,
         )
-        specs += [spec] * settings.workers_per_device
-    return specs
+        children += [options] * settings.workers_per_device
+    return children
 
 
 def _made(make: MakeWorker, runner: RunnerSettings, arena: Arena, last: Ready | None) -> Child:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
-from elmo_serve.processes.slot import LostTasks, Slot, SlotSpec
+from elmo_serve.processes.slot import ChildOptions, LostTasks, Slot
 from elmo_serve.workers.messages import Batch, Done, Failed, LoadFailed, Message, ModelInfo, Ready
 
 _log = logging.getLogger("elmo_serve.workers")
@@ -51,7 +51,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        specs: Sequence[SlotSpec],
+        children: Sequence[ChildOptions],
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
         fault: str = "",
@@ -65,12 +65,12 @@ class WorkerPool:
         self.kernels: dict[str, str] = {}
         self.slots: list[WorkerSlot] = []
         self._started: list[WorkerSlot] = []  # the others wait for the first one of their device
-        for spec in specs:
-            metrics.worker_up.labels(**spec.labels)
-            metrics.worker_restarts.labels(**spec.labels)
-            metrics.batch_budget.labels(**spec.labels).set(spec.largest_size)
+        for options in children:
+            metrics.worker_up.labels(**options.labels)
+            metrics.worker_restarts.labels(**options.labels)
+            metrics.batch_budget.labels(**options.labels).set(options.largest_size)
             if not fault:
-                self.slots.append(WorkerSlot(spec, self, clock))
+                self.slots.append(WorkerSlot(options, self, clock))
 
     def start(self, listener: BatchListener) -> None:
         """Start a worker on every device, and report all and their batches to `listener`.
@@ -148,7 +148,9 @@ class WorkerPool:
             for slot in self.slots
             if slot.is_ready and (not slot.task_count or _has_room_for_second(slot, queued_tokens))
         )
-        return min(slots, key=lambda slot: (slot.task_count, slot.full_pace), default=None)
+        return min(
+            slots, key=lambda slot: (slot.task_count, slot.seconds_per_unit_when_full), default=None
+        )
 
     # What a slot reports
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.inference.batch_run import never
+from elmo_model.inference.batch_run import never_stop
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.steps import whole
 from elmo_model.network.scalar_mix import layer_norm, mix
@@ -30,7 +30,7 @@ class Control:
     of a batch without boundaries, (L + 1, N, 2P); None for new memory.
     """
 
-    stop: Callable[[], bool] = never
+    stop: Callable[[], bool] = never_stop
     dropped: set[int] = field(default_factory=set)
     layers: Tensor | None = None
 

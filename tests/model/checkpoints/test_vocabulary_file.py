@@ -7,7 +7,7 @@ import pytest
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.source import in_folder
-from elmo_model.checkpoints.vocabulary_file import find, read, text_of
+from elmo_model.checkpoints.vocabulary_file import find_vocabulary, read, text_of
 
 WORDS = ("<S>", "</S>", "<UNK>", "a\u2028b", "", "naïve")
 TEXT = text_of(WORDS).encode()
@@ -37,10 +37,10 @@ def test_a_word_that_a_line_cannot_hold_is_refused(word: str) -> None:
 def test_an_exact_name_wins(tmp_path: Path) -> None:
     for name in ("vocab-old.txt", "vocab.txt", "words.txt", "vocab.json"):
         (tmp_path / name).write_text("")
-    assert find(in_folder(tmp_path)) == "vocab.txt"
+    assert find_vocabulary(in_folder(tmp_path)) == "vocab.txt"
 
     (tmp_path / "vocab.txt.gz").write_text("")
-    assert find(in_folder(tmp_path)) == "vocab.txt.gz"
+    assert find_vocabulary(in_folder(tmp_path)) == "vocab.txt.gz"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
-from elmo_model.inference.batch_run import BatchRun, InferenceBiLM, never
+from elmo_model.inference.batch_run import BatchRun, InferenceBiLM, never_stop
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import PRECISIONS
@@ -47,9 +47,9 @@ def test_blocks_and_stops_change_no_bit(folder: Path, precision: str) -> None:
     uncached = Encoder.of(load(folder), precision, gate_cache_bytes=0)
     expected = encoder.encode_whole(SENTENCES)
     for block_steps, stop in (
-        (1, never),
-        (16, never),
-        (200, never),
+        (1, never_stop),
+        (16, never_stop),
+        (200, never_stop),
         (16, every(7)),
         (64, every(1)),
     ):
@@ -58,7 +58,7 @@ def test_blocks_and_stops_change_no_bit(folder: Path, precision: str) -> None:
             stops = 0
             while not run.advance(stop):
                 stops += 1
-            assert (stops > 0) == (stop is not never)
+            assert (stops > 0) == (stop is not never_stop)
             assert torch.equal(run.representations.layers, expected.layers)
             assert run.representations.lengths == expected.lengths
             assert run.advance()  # the end stays the end

@@ -47,7 +47,7 @@ def test_every_command_takes_published_names(places: dict[str, str], tmp_path: P
     assert "elmo_2x1024_128_2048cnn_1xhighway" in results[0].stdout
     for name in ("small", "Small"):
         settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})
-        resolved = with_resolved_models(settings).specs[0].source
+        resolved = with_resolved_models(settings).sources[0].source
         assert resolved == f"{places['ELMO_CACHE']}/small"
 
 

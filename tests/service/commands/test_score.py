@@ -39,7 +39,7 @@ def test_each_token_has_a_row_with_its_surprisal(tmp_path: Path) -> None:
 def test_a_softmax_of_its_own_is_cut_and_text_is_split(tmp_path: Path) -> None:
     model, text = write_bundle(tmp_path / "bilm_tf"), tmp_path / "text.txt"
     text.write_text("It, not.\n")
-    found = softmax.find(model)
+    found = softmax.find_softmax(model)
     assert found is not None
     kept = tmp_path / "kept.softmax.safetensors"
     softmax.save(found.read(), kept, open_model(model).origin.revision)

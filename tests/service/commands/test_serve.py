@@ -50,7 +50,10 @@ def test_one_of_several_models_that_is_not_there_is_named_with_the_setting(
 ) -> None:
     settings = from_strings({"models": "english,a=/nope"})
 
-    assert [bool(spec.fault) for spec in with_resolved_models(settings, "--models").specs] == [0, 1]
+    assert [bool(spec.fault) for spec in with_resolved_models(settings, "--models").sources] == [
+        0,
+        1,
+    ]
     missing = "/nope: does not exist, expected a checkpoint"
     assert capsys.readouterr().err.startswith(f"elmo: --models: model a: {missing}")
     assert elmo("serve", "--model", "/nope").stderr.startswith(f"elmo: {missing}")

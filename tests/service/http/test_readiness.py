@@ -9,7 +9,7 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
-from elmo_serve.settings.values import ModelSpec
+from elmo_serve.settings.values import ModelSource
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
 from tests.support.engines import until
 from tests.support.gated_worker import INFO, GatedWorker
@@ -65,7 +65,7 @@ async def test_one_of_several_models_that_fails_at_first_is_served_once_it_loads
         return made[-1]
 
     settings = Settings(
-        models=(ModelSpec("a", "/a"), ModelSpec("b", "/b")), devices=("cpu",), tasks=tmp_path
+        models=(ModelSource("a", "/a"), ModelSource("b", "/b")), devices=("cpu",), tasks=tmp_path
     )
     server = assemble(settings, lambda runner, _: worker(runner))
     server.engine.start()
@@ -83,7 +83,7 @@ async def test_one_of_several_models_that_fails_at_first_is_served_once_it_loads
 
 async def test_a_server_is_not_ready_while_one_of_its_models_loads(tmp_path: Path) -> None:
     settings = Settings(
-        models=(ModelSpec("a", "/a"), ModelSpec("b", "/b")), devices=("cpu",), tasks=tmp_path
+        models=(ModelSource("a", "/a"), ModelSource("b", "/b")), devices=("cpu",), tasks=tmp_path
     )
     server = assemble(settings, lambda runner, _: GatedWorker(loads=runner.model == "/a"))
     server.engine.start()

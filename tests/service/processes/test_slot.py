@@ -24,9 +24,9 @@ from elmo_serve.processes.slot import (
     MAX_FAILED_STARTS,
     REAP_SECONDS,
     RECOVERED_SECONDS,
+    ChildOptions,
     LostTasks,
     Slot,
-    SlotSpec,
 )
 from tests.support.clock import FakeClock
 from tests.support.fake_child import FakeChild
@@ -77,7 +77,7 @@ class Bench:
         for number in range(count):
             make = partial(self._make, str(number))
             labels = {"device": str(number)}
-            spec = SlotSpec(
+            spec = ChildOptions(
                 *("worker", "it loads", make),
                 largest_size=1_000,
                 labels=labels,
@@ -264,7 +264,7 @@ def test_the_tasks_of_a_stuck_child_are_kept_until_it_has_ended() -> None:
 
 async def test_a_block_of_a_killed_process_is_given_out_again_once_it_was_reaped() -> None:
     arena, clock, listener = Arena(1 << 20), FakeClock(), Listener()
-    spec = SlotSpec("worker", "it loads", lambda _: process)
+    spec = ChildOptions("worker", "it loads", lambda _: process)
     process = ChildProcess("test", hold, (), arena)
     slot = Slot(spec, listener, clock)
     slot.start()
@@ -408,9 +408,9 @@ def test_the_next_child_is_made_from_the_report_of_the_last_one_that_was_ready()
 def test_the_pace_is_that_of_the_last_full_task() -> None:
     bench = Bench()
     bench.slot.mark_ready(None, 1e-3)
-    assert bench.slot.full_pace == pytest.approx(1e-3)
+    assert bench.slot.seconds_per_unit_when_full == pytest.approx(1e-3)
     bench.run(seconds=2.0)
     assert bench.slot.seconds == 2.0
-    assert bench.slot.full_pace == pytest.approx(2e-3)
+    assert bench.slot.seconds_per_unit_when_full == pytest.approx(2e-3)
     bench.run(seconds=4.0, size=10)  # a short task is bound by latency
-    assert bench.slot.full_pace == pytest.approx(2e-3)
+    assert bench.slot.seconds_per_unit_when_full == pytest.approx(2e-3)

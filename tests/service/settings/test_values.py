@@ -4,7 +4,7 @@ import pytest
 
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.settings.text import from_strings
-from elmo_serve.settings.values import ModelSpec, parse, spec_of
+from elmo_serve.settings.values import ModelSource, parse, source_of
 
 
 @pytest.mark.parametrize(
@@ -25,16 +25,16 @@ from elmo_serve.settings.values import ModelSpec, parse, spec_of
     ],
 )
 def test_a_model_has_its_own_name_or_that_of_its_file(source: str, name: str) -> None:
-    assert spec_of(source) == ModelSpec(name, source)
+    assert source_of(source) == ModelSource(name, source)
 
 
 def test_a_list_gives_names_and_keeps_its_order() -> None:
     assert parse("english, original,pt=/data/a=b") == (
-        ModelSpec("english", "english"),
-        ModelSpec("original", "original"),
-        ModelSpec("pt", "/data/a=b"),
+        ModelSource("english", "english"),
+        ModelSource("original", "original"),
+        ModelSource("pt", "/data/a=b"),
     )
-    assert parse("./a=b/model.zip") == (ModelSpec("model", "./a=b/model.zip"),)
+    assert parse("./a=b/model.zip") == (ModelSource("model", "./a=b/model.zip"),)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_list_that_is_ambiguous_is_refused(text: str, reason: str) -> None:
 
 
 def test_one_model_is_a_list_of_one() -> None:
-    assert from_strings({"model": "small"}).specs == from_strings({"models": "small"}).specs
-    assert Settings().specs == (ModelSpec("english", "english"),)
+    assert from_strings({"model": "small"}).sources == from_strings({"models": "small"}).sources
+    assert Settings().sources == (ModelSource("english", "english"),)
 
 
 def test_model_and_models_exclude_each_other() -> None:
@@ -65,7 +65,7 @@ def test_model_and_models_exclude_each_other() -> None:
 def test_a_precision_is_common_or_for_one_model() -> None:
     settings = from_strings({"models": "english,pt=x", "precision": "bfloat16, PT=int8"})
 
-    assert [settings.precision_of(spec.name) for spec in settings.specs] == ["bfloat16", "int8"]
+    assert [settings.precision_of(spec.name) for spec in settings.sources] == ["bfloat16", "int8"]
     only_named = from_strings({"models": "english,pt=x", "precision": "pt=int8"})
     assert only_named.precision_of("english") == "float32"
 

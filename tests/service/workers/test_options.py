@@ -17,7 +17,7 @@ from elmo_serve.processes.arena import Arena, Bytes, view
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, Alive
 from elmo_serve.selection import Output
 from elmo_serve.settings import Settings
-from elmo_serve.settings.values import ModelSpec
+from elmo_serve.settings.values import ModelSource
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import (
     Batch,
@@ -28,7 +28,7 @@ from elmo_serve.workers.messages import (
     Ready,
     RunnerSettings,
 )
-from elmo_serve.workers.options import worker_process, worker_specs
+from elmo_serve.workers.options import worker_options, worker_process
 from tests.support.checkpoints import write_pair
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
@@ -47,8 +47,8 @@ def made_with(
         made.append(runner)
         return GatedWorker()
 
-    spec = ModelSpec(model, str(SMALL))
-    for worker in worker_specs(spec, Settings.model_validate(settings), Arena(), hardware, make):
+    spec = ModelSource(model, str(SMALL))
+    for worker in worker_options(spec, Settings.model_validate(settings), Arena(), hardware, make):
         worker.make(known)
     return made
 
@@ -91,8 +91,8 @@ def test_a_worker_after_another_one_is_given_its_report() -> None:
 def test_a_device_that_never_starts_is_tried_every_five_minutes() -> None:
     """Each start imports torch and reads the checkpoint, beside devices that work."""
     found = Settings.model_validate({"devices": "cpu"})
-    model = ModelSpec("small", str(SMALL))
-    (worker,) = worker_specs(model, found, Arena(), Hardware(0, cores=1))
+    model = ModelSource("small", str(SMALL))
+    (worker,) = worker_options(model, found, Arena(), Hardware(0, cores=1))
 
     assert worker.given_up_delay == 300
 

@@ -10,7 +10,7 @@ from typing import Any
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.heartbeat import SILENT_SECONDS
-from elmo_serve.processes.slot import LONGEST_DELAY, SlotSpec
+from elmo_serve.processes.slot import LONGEST_DELAY, ChildOptions
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -72,7 +72,7 @@ class Bench:
         self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
         self.workers: list[Worker] = []  # in the order of their starts
         self.arena = Arena()
-        spec = SlotSpec(
+        spec = ChildOptions(
             "worker", "the model is loading", self._make, largest_size=batch_tokens, labels=LABELS
         )
         specs = [replace(spec, labels={**LABELS, "device": device}) for device in devices]
