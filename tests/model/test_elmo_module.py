@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import elmo_model
 import elmo_serve
-from elmo_model.checkpoints.layout import encode
+from elmo_model.checkpoints.bilm_layout import encode
 from elmo_model.elmo import Elmo, batch_to_ids
 from tests.support import golden
 from tests.support.golden import Array

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from elmo_model.checkpoints import layout, options_file, pickles, published_pair
+from elmo_model.checkpoints import options_file, pickles, published_pair
+from elmo_model.checkpoints.arrays import PLAIN, Arrays, StoredArray, decode
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tarred
 from elmo_model.checkpoints.state_dict import (
@@ -68,7 +69,7 @@ def read(path: Path) -> Checkpoint:
     stored = stored_arrays(bilm, config, config.char_cnn)
     parts = (bilm + _EMBEDDER, bilm + _STACKS)
     others = [each for each in arrays.shapes if not each.startswith(parts)]
-    tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=others)
+    tensors = decode(arrays, stored, config, alphabet, origin, tolerated=others)
     has_norm = bool(training.get("do_layer_norm", False))
     tasks = tuple(_tasks(arrays, prefix, config.layers, name, has_norm))
     return Checkpoint(name, NAME, config, alphabet, tensors, tasks, notes)
@@ -86,13 +87,11 @@ def _names(prefix: str) -> options_file.Names:
     )
 
 
-def stored_arrays(
-    prefix: str, config: ElmoConfig, cnn: CharCNNConfig
-) -> Iterator[layout.StoredArray]:
+def stored_arrays(prefix: str, config: ElmoConfig, cnn: CharCNNConfig) -> Iterator[StoredArray]:
     """Yield all tensors of AllenNLP's biLM, whose names begin with `prefix`."""
     embedder, ours = prefix + _EMBEDDER, "token_embedder.char_cnn"
     table = f"{embedder}_char_embedding_weights"
-    yield layout.StoredArray(table, (f"{ours}.characters",), layout.PLAIN)
+    yield StoredArray(table, (f"{ours}.characters",), PLAIN)
     yield from char_cnn_entries(
         cnn, f"{embedder}char_conv_{{}}", f"{embedder}_highways._layers.{{}}"
     )
@@ -137,7 +136,7 @@ def _named(file: str, parent: Path) -> str:
 # The state dict.
 
 
-def _prefix(arrays: layout.Arrays) -> str:
+def _prefix(arrays: Arrays) -> str:
     """Return the prefix of the names that belong to the ELMo, which depends on the model."""
     prefixes = sorted(name.removesuffix(_TABLE) for name in arrays.shapes if name.endswith(_TABLE))
     if len(prefixes) != 1:
@@ -148,9 +147,7 @@ def _prefix(arrays: layout.Arrays) -> str:
     return prefixes[0]
 
 
-def _tasks(
-    arrays: layout.Arrays, prefix: str, layers: int, name: str, layer_norm: bool
-) -> Iterator[Task]:
+def _tasks(arrays: Arrays, prefix: str, layers: int, name: str, layer_norm: bool) -> Iterator[Task]:
     """Yield the scalar mixes of the model in order, named after it."""
     numbers = arrays.count(f"{prefix}scalar_mix_{{}}.gamma")
     base = re.sub(r"[^A-Za-z0-9._-]", "-", name).strip("._-")[:50] or "mix"

@@ -4,8 +4,8 @@ import re
 from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import options_file, published_pair, tensor_bundle
+from elmo_model.checkpoints.arrays import Arrays
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 
 NAME = "bilm-tf"

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from elmo_model.checkpoints import layout
+from elmo_model.checkpoints.arrays import PLAIN, StoredArray, decode
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.layout import PLAIN, StoredArray
 from elmo_model.checkpoints.options_file import Clip, OptionsFile, json_object
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import Source, only, source_at
@@ -86,8 +85,8 @@ def read(path: Path) -> Checkpoint:
     embedder, encoder = (arrays_of(source.label(f), read_state(source, f)) for f in files)
     config, alphabet = _described(source, settings, label)
     tensors = {
-        **layout.decode(embedder, _embedder_entries(config), config, alphabet, label),
-        **layout.decode(encoder, bilm_entries(config.lstm), config, alphabet, label),
+        **decode(embedder, _embedder_entries(config), config, alphabet, label),
+        **decode(encoder, bilm_entries(config.lstm), config, alphabet, label),
     }
     return Checkpoint(source.name, NAME, config, alphabet, tensors, notes=notes)
 

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.checkpoints.arrays import Arrays
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import MAX_RATIO, Source, head
 from elmo_model.files.hdf5_writer import hdf5_writer
 

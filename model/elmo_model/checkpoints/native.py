@@ -21,7 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from elmo_model.checkpoints import layout
+from elmo_model.checkpoints import bilm_layout
+from elmo_model.checkpoints.arrays import Arrays
 from elmo_model.checkpoints.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -29,7 +30,6 @@ from elmo_model.checkpoints.checkpoint import (
     tensors_of,
 )
 from elmo_model.checkpoints.description import of_header, to_header
-from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.options_file import json_object
 from elmo_model.checkpoints.source import head
 from elmo_model.errors import shown
@@ -189,7 +189,7 @@ def _tensors(path: Path, file: Any, config: ElmoConfig, alphabet: Alphabet) -> d
     """Return the tensors as float32. Raises CheckpointError if one is missing or unexpected."""
     arrays = arrays_in(path, file, dict.fromkeys(file.keys(), _TYPES))
     # before a network is made, which may have a million layers
-    for entry in layout.entries(config):
+    for entry in bilm_layout.entries(config):
         for name in entry.tensors:
             if name not in arrays.shapes:
                 raise CheckpointError(f"{path}: {name} is missing, expected by the header")

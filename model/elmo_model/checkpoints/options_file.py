@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
+from elmo_model.checkpoints.arrays import Arrays
+from elmo_model.checkpoints.bilm_layout import FORGET_BIAS
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.layout import FORGET_BIAS, Arrays
 from elmo_model.checkpoints.source import Source
 from elmo_model.network.config import (
     Activation,

@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import hdf5, layout, options_file, pickles, vocabulary_file
+from elmo_model.checkpoints import bilm_layout, hdf5, options_file, pickles, vocabulary_file
+from elmo_model.checkpoints.arrays import Arrays, decode
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import Source, in_folder, only, source_at
 from elmo_model.checkpoints.state_dict import arrays_of
@@ -106,7 +107,7 @@ def _aligned(pair: Checkpoint, source: Source, file: str) -> Checkpoint:
 
 
 def network_of(
-    described: options_file.OptionsFile, arrays: layout.Arrays, source: Source
+    described: options_file.OptionsFile, arrays: Arrays, source: Source
 ) -> tuple[ElmoConfig, Alphabet, dict[str, Tensor]]:
     """Return configuration, alphabet and tensors of bilm-tf's options and arrays.
 
@@ -120,8 +121,8 @@ def network_of(
     else:
         alphabet = vocabulary_file.read(source)
         config = options_file.config_of(described, arrays.shapes, alphabet.word_count)
-    stored, origin = layout.entries(config), described.label
-    tensors = layout.decode(arrays, stored, config, alphabet, origin, tolerated=[layout.WORDS])
+    stored, origin = bilm_layout.entries(config), described.label
+    tensors = decode(arrays, stored, config, alphabet, origin, tolerated=[bilm_layout.WORDS])
     return config, alphabet, tensors
 
 
@@ -153,7 +154,7 @@ def write(elmo: ElmoNetwork, folder: str | Path) -> None:
     else:
         (target / "align.pth").unlink(missing_ok=True)
     with replacing(target / "weights.hdf5") as temporary:
-        hdf5.write(temporary, layout.encode(config, checkpoint.tensors))
+        hdf5.write(temporary, bilm_layout.encode(config, checkpoint.tensors))
     text = json.dumps(options_file.options_of(config), indent=1)
     write_bytes(target / "options.json", text.encode("utf-8"))
 

@@ -21,8 +21,8 @@ from elmo_model.checkpoints import (
     tensor_bundle,
     vocabulary_file,
 )
+from elmo_model.checkpoints.arrays import Arrays
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
-from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import Source, in_folder, source_at
 from elmo_model.errors import shown
 from elmo_model.network.row_bytes import to_bytes

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from elmo_model.checkpoints.arrays import PLAIN, Arrays, Storage, StoredArray
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.layout import PLAIN, Arrays, Storage, StoredArray
 from elmo_model.network.config import CharCNNConfig, LSTMConfig
 
 

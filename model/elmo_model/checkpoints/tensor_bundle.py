@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.checkpoints.arrays import Arrays
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import MAX_ENTRIES, Source
 from elmo_model.errors import shown
 

@@ -6,7 +6,8 @@ characters a token are assumed to be those of the published models, from which m
 
 from pathlib import Path, PurePosixPath
 
-from elmo_model.checkpoints import layout, options_file, published_pair, tensor_bundle
+from elmo_model.checkpoints import options_file, published_pair, tensor_bundle
+from elmo_model.checkpoints.arrays import Arrays
 from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import Source, in_folder, is_gzip, only, tar_names, tarred
@@ -68,7 +69,7 @@ def _holds_variables(path: Path) -> bool:
     return False
 
 
-def _tasks(bundle: layout.Arrays, config: ElmoConfig) -> tuple[Task, ...]:
+def _tasks(bundle: Arrays, config: ElmoConfig) -> tuple[Task, ...]:
     """Return the mix behind the module's output `elmo` as a task; none if it holds no mix."""
     if not {_WEIGHTS, _SCALING} <= set(bundle.shapes):
         return ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.checkpoints.layout import FORGET_BIAS
+from elmo_model.checkpoints.bilm_layout import FORGET_BIAS
 from elmo_model.errors import OptionError, shown
 from elmo_model.models.opening import open_model
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig

@@ -3,7 +3,7 @@
 Traps:
 
 - All ids are shifted by one: byte b has id b + 1, and id 0 means "no token". The published
-  character table therefore lacks row 0 (see `checkpoints/layout.py`).
+  character table therefore lacks row 0 (see `checkpoints/bilm_layout.py`).
 - A word is cut at 48 UTF-8 bytes, not characters; a cut inside a character is left as it is.
 - A word is padded with id 261, whose vector is not zero: the convolutions see it.
 """
