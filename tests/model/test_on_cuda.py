@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.cuda_kernels import (
     WindowTensors,
     cell_by_torch,
@@ -17,6 +16,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training import sampled_softmax
 from elmo_model.training.command import train

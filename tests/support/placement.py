@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from elmo_model import checkpoints
-from elmo_model.checkpoints.softmax import StoredSoftmax, WordSoftmax
+from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.network.state import State
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_serve.processes.arena import Arena

@@ -12,6 +12,7 @@ from elmo_model.checkpoints import native, published_pair, round_weights, softma
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.files.atomic import publish
 from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.network.softmax import WordSoftmax
 
 NATIVE = ".safetensors"
 """The ending of a file in the native format; any other destination is a folder with the pair."""
@@ -22,7 +23,7 @@ def convert(
     destination: Path,
     dtype: str,
     on_step: Callable[[str], None],
-    kept: softmax.WordSoftmax | None = None,
+    kept: WordSoftmax | None = None,
     softmax_dtype: str = "int8",
 ) -> tuple[str, int]:
     """Write a network to `destination`, and return its format there and its size in bytes.
@@ -62,9 +63,7 @@ def _write(elmo: ElmoNetwork, written: Path, destination: Path, dtype: torch.dty
         raise CheckpointError(str(error).replace(str(written), str(destination))) from error
 
 
-def _write_softmax(
-    kept: softmax.WordSoftmax | None, destination: Path, revision: str, dtype: str
-) -> None:
+def _write_softmax(kept: WordSoftmax | None, destination: Path, revision: str, dtype: str) -> None:
     path = destination.with_suffix(softmax.ENDING)
     if kept is None:
         path.unlink(missing_ok=True)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import QuantisedLinear, TorchLinear, has_eight_bits
 from elmo_model.network.row_bytes import to_bytes
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.threads import inference
 
 Direction = Literal["forward", "backward", "both"]

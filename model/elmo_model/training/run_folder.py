@@ -16,6 +16,7 @@ from elmo_model.network.config import ElmoConfig, flat
 from elmo_model.network.description import Description
 from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.initialise import initialise
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training import TrainingError
 from elmo_model.training.language_model import LanguageModel
@@ -153,7 +154,7 @@ class Folder:
         path = self.path / native.RUN_FILE
         native.save(elmo, path)
         beside, layer = path.with_suffix(softmax.ENDING), model.softmax
-        kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
+        kept = WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
         softmax.save(kept, beside, number, torch.float32)
         published_pair.write(elmo, self.path / "published")
 

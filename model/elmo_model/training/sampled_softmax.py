@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 
 LOGITS = 1 << 26

@@ -13,8 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from elmo_model.checkpoints import CheckpointError, softmax
-from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.models.opening import find_softmax, open_model
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 from tests.support import training_golden as golden
 from tests.support.language_models import write_bundle

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints.softmax import ENDING, WordSoftmax, open_file, save
+from elmo_model.checkpoints.softmax import ENDING, open_file, save
 from elmo_model.inference import scorer as scorer_module
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.inference.steps import whole
 from elmo_model.network.elmo import ElmoNetwork
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training.perplexity import per_token
 from tests.support import training_golden as golden

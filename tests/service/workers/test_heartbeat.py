@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import load
-from elmo_model.checkpoints.softmax import StoredSoftmax, WordSoftmax
+from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
+from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, SILENT_SECONDS, Alive
