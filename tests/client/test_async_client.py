@@ -10,13 +10,13 @@ import pytest
 
 from elmo_client import AsyncClient, Unreachable
 from elmo_model.network.elmo import ElmoNetwork
-from tests.client.vectors import assert_close, every_layer, many
 from tests.support.scripted_server import ScriptedServer, after
 from tests.support.servers import Running
+from tests.support.vectors import all_close, layers_of, sentences_of
 
 
 async def test_the_input_may_be_asynchronous(server: Running, elmo: ElmoNetwork) -> None:
-    sentences = many(300)
+    sentences = sentences_of(300)
 
     async def produce() -> AsyncIterator[list[str]]:
         for sentence in sentences:
@@ -29,10 +29,10 @@ async def test_the_input_may_be_asynchronous(server: Running, elmo: ElmoNetwork)
             client.embed(produce()), client.embed(sentences[:9], layers="top")
         )
 
-    expected = every_layer(elmo, sentences)
-    assert_close(streamed, [each[-1] for each in expected])
-    assert_close(whole, expected)
-    assert_close(part, [each[-1] for each in expected[:9]])
+    expected = layers_of(elmo, sentences)
+    all_close(streamed, [each[-1] for each in expected])
+    all_close(whole, expected)
+    all_close(part, [each[-1] for each in expected[:9]])
 
 
 async def test_a_slow_source_holds_up_no_response(scripted: ScriptedServer) -> None:

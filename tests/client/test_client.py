@@ -21,24 +21,20 @@ from elmo_client import (
     Unauthorized,
 )
 from elmo_model.network.elmo import ElmoNetwork
-from tests.client.vectors import SENTENCES, assert_close, every_layer, many
 from tests.support import command_line
 from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, Running, running
+from tests.support.vectors import all_close, layers_of, sentences_of
+
+SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60], ["a", "b"]]
 
 
 def test_vectors_equal_those_of_the_network(sdk: Client, elmo: ElmoNetwork) -> None:
-    expected = every_layer(elmo, SENTENCES)
+    layers = layers_of(elmo, SENTENCES)
 
-    assert_close(sdk.embed(SENTENCES), expected)
-    assert_close(sdk.embed(SENTENCES, layers="top"), [e[-1] for e in expected])
-    assert_close(sdk.embed(SENTENCES, layers="average"), [e.mean(0) for e in expected])
-    assert_close(sdk.embed(SENTENCES, layers=[2, 0]), [e[[2, 0]] for e in expected])
-    assert_close(sdk.embed(SENTENCES, mix=[0, 0, 0]), [e.mean(0) for e in expected])
-    doubled = sdk.embed(SENTENCES, mix={"weights": [0, 0, 0], "gamma": 2})
-    assert_close(doubled, [2 * e.mean(0) for e in expected])
-    pooled = sdk.embed(SENTENCES, pooling="max", dtype="float16")
-    assert [(array.shape, array.dtype.name) for array in pooled] == [((3, 32), "float16")] * 4
+    all_close(sdk.embed(SENTENCES), layers)
+    mixed = sdk.embed(SENTENCES, mix={"weights": [0, 0, 0], "gamma": 2}, dtype="float16")
+    all_close(mixed, [2 * each.mean(0) for each in layers], "float16")
     assert sdk.embed([]) == []
 
 
@@ -46,9 +42,9 @@ def test_any_number_of_sentences_fits_through_narrow_limits(
     narrow_sdk: Client, elmo: ElmoNetwork
 ) -> None:
     # 3 sentences, 16 tokens in the queue, 1,000 bytes of body and 4,000 of responses at a time.
-    sentences = many(60, longest=4)
+    sentences = sentences_of(60, longest=4)
 
-    assert_close(narrow_sdk.embed(sentences), every_layer(elmo, sentences))
+    all_close(narrow_sdk.embed(sentences), layers_of(elmo, sentences))
 
 
 def test_an_async_iterable_is_for_the_other_client() -> None:
@@ -72,7 +68,7 @@ def test_tasks_are_listed_and_used(server: Running, sdk: Client, tasks: Path) ->
     server.serve_task("sense", **mix, description="an example")
 
     assert sdk.tasks() == (Task("sense", (0.5, -1.0, 2.0), 1.5, False, "an example"),)
-    assert_close(sdk.embed(SENTENCES, task="sense"), sdk.embed(SENTENCES, mix=mix))
+    all_close(sdk.embed(SENTENCES, task="sense"), sdk.embed(SENTENCES, mix=mix))
     with pytest.raises(NotFound) as error:
         sdk.embed(SENTENCES, task="other")
     assert error.value.problem.type == "urn:elmo-serve:error:unknown-task"
@@ -103,13 +99,13 @@ def test_the_name_of_a_model_is_no_address(client_class: Any) -> None:
 
 
 def test_threads_share_a_client(server: Running, elmo: ElmoNetwork) -> None:
-    sentences = many(100)
+    sentences = sentences_of(100)
     with Client(server.url) as client, ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(client.embed, [sentences] * 4))
 
-    expected = every_layer(elmo, sentences)
+    expected = layers_of(elmo, sentences)
     for answer in answers:
-        assert_close(answer, expected)
+        all_close(answer, expected)
 
 
 def test_the_input_may_come_from_the_same_client(server: Running, elmo: ElmoNetwork) -> None:
@@ -118,7 +114,7 @@ def test_the_input_may_come_from_the_same_client(server: Running, elmo: ElmoNetw
         words = (["a"] * len(array) for array in client.stream(SENTENCES, layers="top"))
         found = client.embed(words)
 
-    assert_close(found, every_layer(elmo, [["a"] * len(each) for each in SENTENCES]))
+    all_close(found, layers_of(elmo, [["a"] * len(each) for each in SENTENCES]))
 
 
 @pytest.fixture(scope="module")
@@ -143,19 +139,6 @@ def test_a_client_chooses_one_of_the_models(client_class: Any, two_models: Runni
     with client_class(two_models.url) as client:
         assert client.embed([["a", "b"]])[0].shape == (3, 2, 32)
         assert client.tasks() == ()
-
-
-def test_an_unknown_model_is_named_with_those_there_are(
-    client_class: Any, two_models: Running
-) -> None:
-    with (
-        client_class(two_models.url, model="five") as client,
-        pytest.raises(NotFound, match="No model 'five'; there are 'small', 'four'"),
-    ):
-        client.embed([["a"]])
-
-
-def test_the_embedder_chooses_one_of_the_models(two_models: Running) -> None:
     with ElmoEmbedder(two_models.url, model="four") as embedder:
         assert embedder.embed_sentence(["a"]).shape == (4, 1, 12)
 

@@ -15,6 +15,7 @@ from elmo_client import (
 from elmo_model.network.elmo import ElmoNetwork
 from tests.support.scripted_server import ScriptedServer
 from tests.support.servers import Running
+from tests.support.vectors import close
 
 TEXTS = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
 
@@ -30,22 +31,12 @@ def test_text_has_the_vectors_of_its_tokens(sdk: Client, elmo: ElmoNetwork) -> N
         np.testing.assert_allclose(each.vectors, layers.numpy(), rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "shape"),
-    [
-        ({"layers": "concat"}, (2, 96)),
-        ({"layers": "sum", "pooling": "mean", "normalize": True}, (32,)),
-        ({"mix": [0, 1, 2], "dtype": "float16"}, (2, 32)),
-    ],
-)
-def test_the_options_are_those_of_embed(
-    sdk: Client, options: dict[str, Any], shape: tuple[int, ...]
-) -> None:
+def test_the_options_are_those_of_embed(sdk: Client) -> None:
+    options: dict[str, Any] = {"layers": "concat", "pooling": "mean", "dtype": "float16"}
     (text,) = sdk.embed_text(["two tokens"], **options)
     (tokens,) = sdk.embed([["two", "tokens"]], **options)
 
-    assert text.vectors.shape == shape
-    np.testing.assert_allclose(text.vectors, tokens, rtol=0, atol=1e-3)
+    close(text.vectors, tokens, "float16")
 
 
 def test_more_texts_than_fit_into_a_request_keep_their_order(narrow_sdk: Client) -> None:

@@ -16,8 +16,8 @@ from elmo_serve.files.inputs import FileError
 from elmo_serve.models.download import DownloadError
 from elmo_serve.selection import SelectionError
 from elmo_serve.table_embedder import TableEmbedder
-from tests.support.embedding_runs import close, layers_of, sentences_of
 from tests.support.servers import SMALL
+from tests.support.vectors import close, layers_of, sentences_of
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 

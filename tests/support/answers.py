@@ -9,20 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.comparison import Request
 from elmo_model.models.opening import open_model
 from tests.support.embeddings import decoded
-from tests.support.reference import scalar_mix
-
-Array = NDArray[Any]
-
-TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
-"""Largest difference, relative to the largest number of the sentence."""
+from tests.support.vectors import Array, difference, selected
 
 TASK_NAME = "load"
 """The name of the task that requests may use."""
@@ -63,27 +56,13 @@ class Answers:
 
     def expected(self, index: int, options: dict[str, Any]) -> Array:
         """Return the vectors of a sentence for the fields of a request, in float64."""
-        layers = self._layers[index].astype(np.float64)
-        mix = TASK if "task" in options else options.get("mix")
-        if mix is not None:
-            layers = scalar_mix(layers, **mix)
-        else:
-            layers = _selected(layers, options.get("layers", "all"))
-        vectors = _pooled(layers[..., 1:-1, :], options.get("pooling", "none"))
-        return _at_length_1(vectors) if options.get("normalize") else vectors
+        if "task" in options:
+            options = {**options, "mix": TASK}
+        return selected(self._layers[index], options)
 
     def difference(self, found: Array, index: int, options: dict[str, Any]) -> float:
         """Return the largest difference in units of what is tolerated: above 1 it is wrong."""
-        expected = self.expected(index, options)
-        if found.shape != expected.shape or found.dtype.name != options.get("dtype", "float32"):
-            return float("inf")
-        if not found.size:
-            return 0.0
-        allowed = TOLERANCES[found.dtype.name] * float(np.abs(expected).max())
-        furthest = float(np.abs(found - expected).max())
-        if allowed == 0:  # an empty sentence pools to zeros
-            return 0.0 if furthest == 0 else float("inf")
-        return furthest / allowed if np.isfinite(furthest) else float("inf")
+        return difference(found, self.expected(index, options), options.get("dtype", "float32"))
 
     def request(self, asked: Asked, media_type: str) -> Request:
         """Return a request of the load generator, compared with what the network answers."""
@@ -154,33 +133,3 @@ def sentences(text: Path | None, count: int, source: random.Random) -> list[list
             sentence = words[start : start + source.randint(0, _LONGEST)]
         made[tuple(sentence)] = None
     return [list(sentence) for sentence in made]
-
-
-def _selected(layers: Array, wanted: str | int | list[int]) -> Array:
-    match wanted:
-        case "all":
-            return layers
-        case "top":
-            return np.asarray(layers[-1])
-        case "average":
-            return np.asarray(layers.mean(0))
-        case "sum":
-            return np.asarray(layers.sum(0))
-        case "concat":
-            return np.concatenate(layers, axis=1)
-        case _:
-            return np.asarray(layers[wanted])
-
-
-def _at_length_1(vectors: Array) -> Array:
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0))
-
-
-def _pooled(vectors: Array, pooling: str) -> Array:
-    if pooling == "none":
-        return vectors
-    if not vectors.shape[-2]:
-        return np.zeros((*vectors.shape[:-2], vectors.shape[-1]))
-    pooled: Array = vectors.mean(-2) if pooling == "mean" else vectors.max(-2)
-    return pooled

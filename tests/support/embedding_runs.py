@@ -6,20 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from click.testing import CliRunner, Result
 
-from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.cli import main
 from tests.support.servers import SMALL
 
 COMMAND = Path(sys.executable).with_name("elmo")
 TEXT = ["The cat sat .", "naïve  東京\tx/y", "The cat sat .", "and / or", "a"]
-WORDS = [f"word{number}" for number in range(500)]
 
 
 def embed(*arguments: object, model: Path = SMALL) -> Result:
@@ -46,26 +42,6 @@ def refused(*arguments: object, code: int = 1) -> str:
     assert result.exit_code == code, result.output
     (line,) = (each for each in result.stderr.splitlines() if each.startswith("elmo: "))
     return line
-
-
-def layers_of(elmo: ElmoNetwork, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    return [each.numpy() for each in elmo.embed(sentences)]
-
-
-def close(found: Any, expected: np.ndarray) -> None:
-    """Compare float32 vectors within 1e-5."""
-    assert found.shape == expected.shape
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-
-
-def sentences_of(count: int) -> list[list[str]]:
-    """Return the same random sentences of 1 to 14 words on every call."""
-    generator = np.random.default_rng(7)
-    return [
-        [WORDS[i] for i in generator.integers(0, len(WORDS), generator.integers(1, 15))]
-        for _ in range(count)
-    ]
 
 
 def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import subprocess
@@ -17,29 +16,18 @@ import pytest
 from elmo_model.checkpoints import load
 from elmo_serve.files.inputs import begins_as_fasta
 from elmo_serve.files.options import is_stream
-from tests.support.embedding_runs import (
-    COMMAND,
-    begin,
-    close,
-    done,
-    embed,
-    layers_of,
-    refused,
-)
+from tests.support.embedding_runs import COMMAND, begin, done, embed, refused
 from tests.support.scripted_server import scripted_server
 from tests.support.servers import SMALL, Running
+from tests.support.vectors import close, layers_of
 
-PLAIN = ("--input-format", "plain")
 
-
-def test_blank_lines_are_listed_or_kept(tmp_path: Path) -> None:
+def test_blank_lines_may_be_kept(tmp_path: Path) -> None:
     source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
     source.write_text("one\n\n two \n\t\n")
 
-    line = refused(source, output, "--all")
     done(source, output, "--all", "--keep-blank-lines")
 
-    assert "no tokens in line 2 and 1 more of 4; `elmo embed --keep-blank-lines`" in line
     with h5py.File(output) as file:
         shapes = [file[str(number)].shape for number in range(4)]
     assert shapes == [(3, 1, 32), (3, 0, 32), (3, 1, 32), (3, 0, 32)]
@@ -190,40 +178,17 @@ def test_text_is_split_as_the_model_wants_it(tmp_path: Path, server: Running) ->
         close(found, layers_of(elmo, [tokens])[0][-1])
 
 
-# What is refused; `test_refusals.py` has the rest
-
-
-def test_fasta_under_another_name_is_refused_and_nothing_is_taken_from_standard_input(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_taken_from_standard_input_to_tell_its_format(
+    text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text.write_text(">P1\nMKV\n")
-    packed = tmp_path / "packed.gz"
-    packed.write_bytes(gzip.compress(text.read_bytes()))
-
-    for source in (text, packed):
-        line = refused(source, tmp_path / "out.h5", "--top", code=2)
-        assert line.endswith("begins with '>': name --input-format fasta, or plain for text")
     with text.open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         assert begins_as_fasta("-")
         assert stdin.read().startswith(">P1")
-    done(text, tmp_path / "plain.h5", "--top", *PLAIN)
 
 
-def test_a_file_that_is_there_stays(text: Path, tmp_path: Path) -> None:
-    taken = tmp_path / "taken.npz"
-    taken.write_text("mine")
-    (tmp_path / "link").symlink_to(taken)
+def test_text_that_begins_as_fasta_does_may_be_plain(text: Path, tmp_path: Path) -> None:
+    text.write_text(">P1\nMKV\n")
 
-    assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
-    for name in (taken, tmp_path / "link"):
-        fault = refused(name, taken, "--top", "--force", "--input-format", "plain", code=2)
-        assert "taken.npz is INPUT" in fault
-    assert taken.read_text() == "mine"
-
-
-def test_the_parts_do_not_lie_in_the_corpus(text: Path, tmp_path: Path) -> None:
-    """The next start would read them as text."""
-    for inside in (".", "vectors", "deeper/../vectors"):
-        assert "lies in INPUT" in refused(tmp_path, tmp_path / inside, "--top", code=2)
-    assert list(tmp_path.iterdir()) == [text]
+    done(text, tmp_path / "plain.h5", "--top", "--input-format", "plain")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,9 +17,10 @@ import pytest
 
 from elmo_model.checkpoints import load
 from tests.support.command_line import elmo
-from tests.support.embedding_runs import close, done, embed, layers_of, refused
+from tests.support.embedding_runs import done, embed
 from tests.support.scripted_server import INFO, respond, scripted_server
 from tests.support.servers import SMALL
+from tests.support.vectors import close, layers_of
 
 MIGRATE = Path(__file__).parents[3] / "docs" / "migrate.md"
 
@@ -41,9 +41,6 @@ def layers() -> list[np.ndarray]:
     ("flags", "pick"),
     [
         ((), lambda each: each.sum(0)),
-        (("--concat",), lambda each: np.concatenate(each, axis=1)),
-        (("--layer", "0"), lambda each: each[0]),
-        (("--pooling", "mean"), lambda each: each.sum(0).mean(0)),
         (("--pooling", "mean", "--layer", "2"), lambda each: each[2].mean(0)),
     ],
 )
@@ -80,19 +77,6 @@ def test_ordinary_sentences_have_one_vector_as_well(tmp_path: Path, ending: str)
     close(vectors[1], second[-1].mean(0))
 
 
-@pytest.mark.parametrize("model", ["english", "original"])
-def test_fasta_needs_a_model_that_is_named(proteins: Path, tmp_path: Path, model: str) -> None:
-    """ELMO_MODEL is what `elmo serve` of this machine serves."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    shutil.copy(proteins, folder)
-
-    for source in (proteins, folder):
-        result = elmo("embed", source, tmp_path / "out.h5", "--top", ELMO_MODEL=model)
-        assert result.exit_code == 2
-        assert f"{model} reads text: name a --model of proteins" in result.stderr
-
-
 @pytest.mark.parametrize("flags", [(), ("--part-sentences", "2")])
 def test_fasta_needs_a_model_where_that_of_a_server_is_english(
     proteins: Path, tmp_path: Path, flags: tuple[str, ...]
@@ -113,14 +97,6 @@ def test_other_formats_and_parts_hold_records_as_well(proteins: Path, tmp_path: 
         done(proteins, tmp_path / name, "--top", *flags)
         rows = pyarrow.parquet.read_table(tmp_path / name)["tokens"].to_pylist()
         assert rows == [list("SEQWENCE"), list("PROTEIN*")]
-
-
-def test_an_id_that_repeats_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
-    (tmp_path / "in.fasta").write_text(">sp|P1|X\nAC\n>P1\nD\n")
-
-    line = refused(tmp_path / "in.fasta", tmp_path / "out.h5")
-
-    assert "in.fasta: record 2, 'P1', cannot be a key" in line
 
 
 def test_the_script_of_the_page_writes_the_files_of_bio_embeddings(

@@ -1,19 +1,24 @@
 """Command lines that are refused: the arguments, the exit code, and a word of the one line.
 
 Commands run in a folder with a few files. The last line on standard error is what counts: click
-prints the usage before it.
+prints the usage before it. No command ends in a traceback for a file that is missing, a folder or
+damaged.
 """
 
 from __future__ import annotations
 
+import gzip
 import lzma
+import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from elmo_client import retry
+from elmo_serve.cli import main
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -27,7 +32,10 @@ FILES = {
     "dot.txt": "a\nDOTMULTI\n",
     "in/a.txt": "a\n",
     "fasta/a.fasta": ">x|P1\nAC\n",
+    "twice.fasta": ">sp|P1|X\nAC\n>P1\nD\n",
+    "begins.txt": ">P1\nMKV\n",
     "taken": "mine",
+    "taken.npz": "mine",
     "train.tsv": "label\ttext\nx\ta\ny\tb\n",
     "empty.txt": "\n \n",
     "words.txt": "the\n</S>\n",
@@ -63,7 +71,12 @@ EMBED = [
     ("a.txt v.npz --top --pooling median", 2, "--pooling"),
     # input
     ("missing v.h5 --top", 2, "missing"),
-    ("blank.txt v.h5 --top", 1, "2 of 3"),
+    ("blank.txt v.h5 --top", 1, "--keep-blank-lines"),
+    ("begins.txt v.h5 --top", 2, "--input-format"),
+    ("begins.gz v.h5 --top", 2, "--input-format"),
+    ("a.txt taken.npz --top", 1, "--force"),
+    ("taken.npz taken.npz --top --force --input-format plain", 2, "INPUT"),
+    ("link taken.npz --top --force --input-format plain", 2, "INPUT"),
     ("dot.txt v.npz --top --tokenizer moses", 1, "line 2"),
     ("a.conllu v.h5 --top --tokenizer ptb", 2, "plain"),
     ("a.txt v.h5 --top --column 1", 2, "conll"),
@@ -74,12 +87,14 @@ EMBED = [
     ("in v.npz --top", 2, "folder"),
     ("in - --top", 2, "folder"),
     ("in taken --top", 2, "folder"),
+    *((f"in {inside} --top", 2, "INPUT") for inside in ("in", "in/v", "in/deeper/../v")),
     ("- out --top --part-sentences 5", 2, "standard input"),
     # FASTA
     ("a.fasta v.csv --top", 2, ".h5"),
     ("a.fasta v.npz", 2, "only one"),
     ("a.fasta v.h5 --tokenizer characters", 2, "fasta"),
     ("fasta out", 2, "only one"),
+    ("twice.fasta v.h5", 1, "record 2, 'P1'"),
 ]
 
 # the rest of command lines that begin as the key does
@@ -146,6 +161,11 @@ OTHERS = [
         for name in ("../x", "''", "'a b'", ".hidden")
     ),
     ("index a.conllu out --model SMALL", 2, "conllu"),
+    *(
+        (f"ELMO_MODEL={model} embed {source} out.h5 --top", 2, "seqvec")
+        for model in ("english", "original")  # ELMO_MODEL is what `elmo serve` serves
+        for source in ("a.fasta", "fasta")
+    ),
     ("info damaged", 1, "damaged"),
     ("info qqqq", 1, "elmo models"),
     ("info original", 1, "ELMO_OFFLINE"),
@@ -185,6 +205,39 @@ OTHERS = [
     ("train run --text a.conllu", 2, "conllu"),
 ]
 
+# command lines that read GIVEN, or write below it; THIS is a text that is there
+READS = """
+    convert GIVEN pair
+    convert SMALL GIVEN/deeper.safetensors
+    download small --cache GIVEN --mirror http://localhost:1
+    embed GIVEN v.npz --top --model SMALL
+    embed THIS v.npz --top --model GIVEN
+    embed THIS GIVEN/deeper.npz --top --model SMALL
+    fit t --kind token --label upos --seeds 1 --train GIVEN --out tasks --model SMALL
+    fit t --kind token --label upos --seeds 1 --train THIS --out tasks --model GIVEN
+    index GIVEN index --model SMALL
+    index THIS index --model GIVEN
+    index THIS GIVEN/deeper --model SMALL
+    info GIVEN
+    look 'a b' 'a c' --model GIVEN
+    models --cache GIVEN
+    perplexity GIVEN GIVEN
+    score GIVEN --model SMALL
+    serve --model GIVEN/deeper
+    serve --tasks GIVEN/deeper --model nowhere
+    tasks GIVEN tasks
+    tasks SMALL GIVEN
+    tokenize GIVEN
+    train run --text GIVEN --shape tiny --steps 1
+    train run --text THIS --weights GIVEN --steps 1
+    train GIVEN/deeper --text THIS --shape tiny --steps 1
+"""
+GIVEN: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: None,
+    "folder": Path.mkdir,
+    "damaged": lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n\xff\xfe\x00 damaged \x80\n"),
+}
+
 
 def embed(line: str) -> str:
     """Return the command line of a row, with the golden model where it has none."""
@@ -206,11 +259,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
     (root / "latin.txt").write_bytes(b"\xff\n")
+    (root / "begins.gz").write_bytes(gzip.compress(b">P1\nMKV\n"))
+    (root / "link").symlink_to("taken.npz")
     (root / "torn.xz").write_bytes(lzma.compress(b"a b c\n" * 1_000)[:-20])
     (root / "empty").mkdir()
     shutil.copytree(SMALL, root / "damaged")
     (root / "damaged" / "weights.hdf5").write_bytes(b"\x89HDF\r\n\x1a\n\0")
     return root
+
+
+def contents(folder: Path) -> dict[Path, int]:
+    """Return all files and folders, and when each file was written last."""
+    return {path: path.stat().st_mtime_ns if path.is_file() else 0 for path in folder.rglob("*")}
 
 
 @pytest.mark.parametrize(("line", "code", "word"), ROWS)
@@ -224,7 +284,7 @@ def test_a_command_is_refused_in_one_line(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 0.1)
-    before = sorted(folder.rglob("*"))
+    before = contents(folder)
 
     given = [str(SMALL) if each == "SMALL" else each for each in shlex.split(line)]
     variables = {"ELMO_OFFLINE": "1", "ELMO_CACHE": str(tmp_path)}
@@ -235,4 +295,33 @@ def test_a_command_is_refused_in_one_line(
 
     assert (result.exit_code, isinstance(result.exception, SystemExit)) == (code, True), result
     assert word in result.stderr.splitlines()[-1]
-    assert sorted(folder.rglob("*")) == before, "nothing was written"
+    assert contents(folder) == before, "nothing was written"
+
+
+def test_every_command_reads_a_wrong_file() -> None:
+    listed = {name for name, command in main.commands.items() if not command.hidden}
+
+    assert {line.split()[0] for line in READS.strip().splitlines()} == listed
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+@pytest.mark.parametrize("line", [line.strip() for line in READS.strip().splitlines()])
+def test_a_wrong_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, kind: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    GIVEN[kind](tmp_path / "given")
+    places = {"GIVEN": tmp_path / "given", "SMALL": SMALL, "THIS": __file__}
+
+    words = [
+        re.sub("GIVEN|SMALL|THIS", lambda name: str(places[name[0]]), each)
+        for each in shlex.split(line)
+    ]
+    found = elmo(*words, ELMO_OFFLINE="1")
+
+    # `elmo` catches what it expects; all else is in `exception`, and a traceback for a user.
+    assert isinstance(found.exception, SystemExit | None), found
+    if found.exit_code:
+        last = found.stderr.strip().splitlines()[-1]
+        assert last.startswith(("elmo: ", "Error: ")) and "Traceback" not in found.output

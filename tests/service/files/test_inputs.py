@@ -12,7 +12,8 @@ import pytest
 
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import INPUTS, Sentence, input_format
-from tests.support.embedding_runs import close, done, layers_of, refused
+from tests.support.embedding_runs import done, refused
+from tests.support.vectors import close, layers_of
 
 
 def read(form: str, lines: Iterable[str]) -> list[Sentence]:

@@ -15,9 +15,10 @@ from elmo_client import Client
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.vectors import Remote
 from elmo_serve.selection import select
-from tests.support.embedding_runs import close, done, embed, refused
+from tests.support.embedding_runs import done, embed, refused
 from tests.support.scripted_server import correct, respond, scripted_server
 from tests.support.servers import Running
+from tests.support.vectors import close
 
 
 def test_a_server_computes_the_same(

@@ -18,9 +18,10 @@ from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
-from tests.support.embedding_runs import begin, sentences_of
+from tests.support.embedding_runs import begin
 from tests.support.made_up_source import INFO, MadeUp
 from tests.support.scripted_server import scripted_server
+from tests.support.vectors import sentences_of
 
 SENTENCES = [[*tokens, str(number)] for number, tokens in enumerate(sentences_of(10))]  # no twice
 

@@ -26,10 +26,11 @@ from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import open_network
 from elmo_serve.selection import select
-from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
+from tests.support.embedding_runs import done, refused
 from tests.support.full_disk import full_disk
 from tests.support.made_up_source import INFO, MadeUp
 from tests.support.servers import SMALL
+from tests.support.vectors import close, layers_of, sentences_of
 
 SENTENCES = sentences_of(25)
 FILES = {"a.txt": SENTENCES[:15], "b/c.txt": SENTENCES[15:]}

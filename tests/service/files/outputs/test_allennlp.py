@@ -14,7 +14,8 @@ import pytest
 from elmo_model.files.hdf5_writer import hdf5_writer
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.outputs.allennlp import dataset_adder
-from tests.support.embedding_runs import TEXT, close, done, layers_of, refused
+from tests.support.embedding_runs import TEXT, done, refused
+from tests.support.vectors import close, layers_of
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.elmoformanylangs import HDF5, key
 from elmo_serve.selection import Output
-from tests.support.embedding_runs import close, done, layers_of
+from tests.support.embedding_runs import done
+from tests.support.vectors import close, layers_of
 
 
 def test_files_of_elmoformanylangs(tmp_path: Path, elmo: ElmoNetwork) -> None:

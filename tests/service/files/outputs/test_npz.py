@@ -13,7 +13,8 @@ from elmo_serve.files.outputs.npz import FORMAT
 from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
-from tests.support.embedding_runs import TEXT, close, done, layers_of
+from tests.support.embedding_runs import TEXT, done
+from tests.support.vectors import close, layers_of
 
 FACTS = Facts(ModelInfo("m", "1", "none", 1, 3, 0, "float32"), Output(layers=(0,)))
 

@@ -16,8 +16,9 @@ from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.files.outputs.parquet import FORMAT
 from elmo_serve.selection import Output
 from elmo_serve.workers.messages import ModelInfo
-from tests.support.embedding_runs import TEXT, close, done, layers_of
+from tests.support.embedding_runs import TEXT, done
 from tests.support.servers import SMALL
+from tests.support.vectors import close, layers_of
 
 
 def test_parquet_has_a_row_a_sentence(text: Path, tmp_path: Path, elmo: ElmoNetwork) -> None:

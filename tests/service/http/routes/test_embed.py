@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,9 +13,10 @@ import pytest
 
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
-from tests.support.answers import Answers
+from elmo_serve.selection import Output
 from tests.support.embeddings import decoded
-from tests.support.servers import SMALL
+from tests.support.in_process import in_process
+from tests.support.servers import SMALL, write_task
 
 Array = npt.NDArray[Any]
 
@@ -21,23 +24,6 @@ NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "ap
 BINARY = (NPZ, SAFETENSORS)
 LAYERS, WIDTH = 3, 32
 MIX = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
-WANTED: list[dict[str, Any]] = [
-    {},
-    {"layers": "all"},
-    {"layers": "top"},
-    {"layers": "average"},
-    {"layers": "sum"},
-    {"layers": "concat"},
-    {"normalize": True},
-    {"layers": "concat", "normalize": True},
-    {"layers": 1},
-    {"layers": [1]},
-    {"layers": [2, 0]},
-    {"layers": [1, 1]},
-    {"mix": MIX},
-    {"mix": {**MIX, "layer_norm": True}},
-    {"mix": MIX, "normalize": True},
-]
 SENTENCES = [["The", "cat", "sat", "."], [], ["Zürich", "", "東京", "x" * 60], ["alone"]]
 
 
@@ -51,14 +37,6 @@ def answer(client: httpx.Client, media_type: str, **body: Any) -> httpx.Response
 def vectors(client: httpx.Client, sentences: Any, media_type: str = NPZ, **wanted: Any) -> Any:
     response = answer(client, media_type, sentences=sentences, **wanted)
     return decoded(media_type, response.content)
-
-
-def test_fields_that_are_null_have_their_defaults(client: httpx.Client) -> None:
-    nulls = dict.fromkeys(set(EmbedRequest.model_fields) - {"sentences"})
-
-    found = answer(client, JSON, sentences=SENTENCES, **nulls).json()
-
-    assert found == answer(client, JSON, sentences=SENTENCES).json()
 
 
 def carried_by_json() -> list[tuple[int, list[str]]]:
@@ -89,50 +67,53 @@ def test_vectors_are_those_of_allennlp(client: httpx.Client) -> None:
         np.testing.assert_allclose(array, golden(number), rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("pooling", ["none", "mean", "max"])
-def test_all_media_types_say_the_same_to_the_bit(
-    client: httpx.Client, dtype: str, pooling: str
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"layers": "concat", "dtype": "float16"},
+        {"layers": [2, 0], "pooling": "max"},
+        {"mix": MIX, "pooling": "mean", "normalize": True},
+    ],
+)
+def test_all_media_types_have_the_same_bits(client: httpx.Client, wanted: dict[str, Any]) -> None:
+    text = answer(client, JSON, sentences=SENTENCES, **wanted).json()["embeddings"]
+    binary = [vectors(client, SENTENCES, media_type, **wanted) for media_type in BINARY]
+
+    for spoken, *arrays in zip(text, *binary, strict=True):
+        one = np.asarray(spoken, wanted.get("dtype", "float32"))
+        for array in arrays:
+            np.testing.assert_array_equal(array, one.reshape(arrays[0].shape), strict=True)
+
+
+ALL = Output(layers=(0, 1, 2), stacked=True)
+MIXED = Output(weights=(0.5, -1.0, 2.0), gamma=1.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "output"),
+    [
+        ({}, ALL),
+        ({"layers": "top", "pooling": "max"}, Output(layers=(2,), pooling="max")),
+        ({"layers": 2.0, "normalize": True}, Output(layers=(2,), normalize=True)),
+        ({"layers": [2, 0]}, Output(layers=(2, 0), stacked=True)),
+        ({"mix": MIX, "dtype": "float16"}, replace(MIXED, dtype="float16")),
+        ({"mix": {**MIX, "layer_norm": True}}, replace(MIXED, layer_norm=True)),
+        ({"task": "ner", "pooling": "mean"}, replace(MIXED, pooling="mean")),
+        (dict.fromkeys(set(EmbedRequest.model_fields) - {"sentences"}), ALL),
+    ],
+)
+async def test_the_fields_of_a_request_reach_the_worker(
+    tmp_path: Path, fields: dict[str, Any], output: Output
 ) -> None:
-    for wanted in WANTED:
-        body = {"sentences": SENTENCES, "dtype": dtype, "pooling": pooling, **wanted}
-        binary = [
-            decoded(media_type, answer(client, media_type, **body).content) for media_type in BINARY
-        ]
-        text = json.loads(answer(client, JSON, **body).content)["embeddings"]
+    """tests/service/workers/test_vectors.py compares the vectors of every output."""
+    write_task(tmp_path, "ner", **MIX)
+    async with in_process(tasks=tmp_path) as serving:
+        body = {"sentences": [["a"]], **fields}
+        answered = await serving.client.post("/embed", json=body)
 
-        for spoken, *arrays in zip(text, *binary, strict=True):
-            one = np.asarray(spoken, dtype)
-            for array in arrays:
-                assert array.dtype == np.dtype(dtype)
-                np.testing.assert_array_equal(array, one.reshape(array.shape))
-            assert len({array.shape for array in arrays}) == 1
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("pooling", ["none", "mean", "max"])
-def test_every_output_is_made_of_the_layers_of_the_network(
-    client: httpx.Client, dtype: str, pooling: str
-) -> None:
-    answers = Answers(str(SMALL), SENTENCES)
-    for wanted in WANTED:
-        options = {**wanted, "pooling": pooling, "dtype": dtype}
-        for index, array in enumerate(vectors(client, SENTENCES, **options)):
-            assert answers.difference(array, index, options) < 1, (options, index)
-
-
-@pytest.mark.parametrize("layer", [0, 1, 2.0])
-def test_a_number_is_that_layer_without_its_axis(client: httpx.Client, layer: float) -> None:
-    found = answer(client, JSON, sentences=SENTENCES, layers=layer).json()
-    listed = answer(client, JSON, sentences=SENTENCES, layers=[layer]).json()
-
-    assert found["layers"] == listed["layers"] == [int(layer)]
-    assert found["embeddings"] == [each for (each,) in listed["embeddings"]]
-    for options in ({"pooling": "max"}, {"normalize": True}, {"dtype": "float16"}):
-        own = vectors(client, SENTENCES, layers=layer, **options)
-        stacked = vectors(client, SENTENCES, layers=[layer], **options)
-        for one, (other,) in zip(own, stacked, strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert answered.status_code == 200, answered.text
+        assert serving.worker.batches[-1].outputs == (output,)
 
 
 def test_float16_is_the_nearest_to_float32(client: httpx.Client) -> None:
