@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from elmo_serve.http.body import SMALL_BODY_BYTES
+from elmo_serve.http.checks import PROBES
 from tests.conftest import KEY
 from tests.support.processes import own_memory, shared_memory
 from tests.support.raw_http import (
@@ -294,15 +295,15 @@ def test_connections_over_the_limit_are_refused_and_the_first_ones_are_served(
         surplus = stack.enter_context(connected(strict))
         surplus.sendall(request)
         refusal = read(surplus)
-        probe = httpx.get(strict.url + "/health/live")
+        probes = [httpx.get(strict.url + path) for path in PROBES]
         kept[0].sendall(request)
         first = response(kept[0])
 
     problem(refusal, 503, "unavailable")
     assert re.search(rb"^retry-after: 1\r$", refusal, re.MULTILINE | re.IGNORECASE)
     assert b"connection: close" in refusal.lower()
-    assert probe.status_code == 200
-    assert probe.headers["connection"] == "close"
+    assert [probe.status_code for probe in probes] == [200] * len(PROBES)
+    assert {probe.headers["connection"] for probe in probes} == {"close"}
     assert first.startswith(b"HTTP/1.1 200 ")
 
 

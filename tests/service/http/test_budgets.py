@@ -121,11 +121,3 @@ async def test_the_answer_of_every_route_counts_until_it_is_sent() -> None:
             assert used > 0, route
             assert len(reader.body) > 0
             assert answers.used == 0
-
-
-async def test_tokens_that_do_not_fit_are_refused() -> None:
-    async with in_process(max_answer_bytes=100) as serving:
-        answer = await serving.client.post("/tokenize", json={"text": ["a " * 200]})
-
-    assert answer.status_code == 413
-    assert "ELMO_MAX_ANSWER_BYTES" in answer.json()["detail"]

@@ -6,29 +6,9 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from elmo_serve.errors import (
-    TYPE_PREFIX,
-    Overloaded,
-)
-from elmo_serve.http.checks import (
-    RequestChecks,
-    connection_check,
-)
-from tests.support.asgi import http_scope
+from elmo_serve.errors import TYPE_PREFIX, Overloaded
+from elmo_serve.http.checks import RequestChecks
 from tests.support.errors import ERRORS
-
-
-class Connection:
-    is_surplus = True
-
-
-@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
-def test_monitoring_is_answered_over_the_limit(path: str) -> None:
-    scope = http_scope(path, "GET")
-    scope["state"]["connection"] = Connection()
-
-    connection_check(3)(scope)
-
 
 STATUS = {error.slug: error.status for error in ERRORS}
 

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from elmo_serve.errors import TYPE_PREFIX
 from tests.support.errors import ERRORS
 from tests.support.in_process import InProcess, in_process
+from tests.support.language_models import write_bundle
 from tests.support.servers import write_task
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -132,6 +133,7 @@ BODIES: dict[str, list[Row]] = {
         ({"tokens": ["a"], "token": -1}, 422, "/token", "0"),
         ({"tokens": ["a"], "token": "a"}, 422, "/token", "integer"),
         ({"tokens": [], "token": 0}, 422, "/tokens", "empty"),
+        ({"tokens": ["The river bank"], "token": 0}, 422, "/tokens/0", "`text`"),
         ({"tokens": "a", "token": 0}, 422, "/tokens", "array"),
         ({"text": "a", "tokenizer": "x", "token": 0}, 422, "/tokenizer", "'ptb'"),
         ({**USE, "tokenizer": "ptb"}, 422, "/tokenizer", "`text`"),
@@ -171,6 +173,7 @@ BODIES: dict[str, list[Row]] = {
         ({"input": [{}]}, 400, "/input", "/input/0"),
         ({"input": [["The river bank"]]}, 400, "/input", "a string"),
         ({"input": ["a", ["b"]]}, 400, "/input", "/input/1"),
+        ({"input": ["a", "b", ["c"]]}, 400, "/input", "/input/2"),
         ({"input": [["a"], "b"]}, 400, "/input", "/input/1"),
         ({"input": [["a"], [7]]}, 400, "/input", "check_embedding_ctx_length=False"),
         ({"input": ["a", ""]}, 400, "/input", "/input/1"),
@@ -248,12 +251,23 @@ LIMITS: dict[str, list[Row]] = {
     "POST /tokenize": [
         ({"text": ["a b c d e"]}, 413, "/text/0", "5 words"),
         ({"text": ["((((("], "tokenizer": "ptb"}, 413, "/text/0", "ELMO_MAX_SENTENCE_TOKENS"),
+        ({"text": [" ".join(["x" * 60] * 4)] * 2}, 413, None, "ELMO_MAX_ANSWER_BYTES"),
     ],
     "POST /v1/embeddings": [
         ({"input": [{}] * 4}, 413, None, "ELMO_MAX_REQUEST_SENTENCES"),
         ({"input": [["a"] * 5]}, 413, "/input", "ELMO_MAX_SENTENCE_TOKENS"),
         ({"input": [[word] * 4 for word in "abc"]}, 413, None, "ELMO_MAX_QUEUE_TOKENS"),
         ({"input": [["a" * 1_000]]}, 413, None, "ELMO_MAX_BODY_BYTES"),
+    ],
+}
+
+THREE = {"sentences": [["a"] * 3, [], ["a"] * 3]}
+WITH_SOFTMAX: dict[str, list[Row]] = {
+    "POST /substitutes": [
+        ({**THREE, "positions": [[0]]}, 422, "/positions", ""),
+        ({**THREE, "positions": [[3], [], []]}, 422, "/positions/0/0", ""),
+        ({**THREE, "positions": [[0], [0], []]}, 422, "/positions/1/0", ""),
+        ({**THREE, "positions": [[0, 0], [], []]}, 422, "/positions/0", ""),
     ],
 }
 
@@ -270,6 +284,13 @@ async def serving(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[InP
 async def narrow(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[InProcess]:
     settings = {**NARROW, "tasks": tmp_path_factory.mktemp("tasks")}
     async with in_process(**settings) as serving:
+        yield serving
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def with_softmax(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[InProcess]:
+    model = str(write_bundle(tmp_path_factory.mktemp("language") / "bilm_tf"))
+    async with in_process(has_model=True, model=model) as serving:
         yield serving
 
 
@@ -322,6 +343,13 @@ async def test_a_body_over_a_limit_is_too_large(
     narrow: InProcess, route: str, body: Any, status: int, pointer: str | None, word: str
 ) -> None:
     check(await ask(narrow, route, body), status, pointer, word)
+
+
+@pytest.mark.parametrize(("route", "body", "status", "pointer", "word"), rows(WITH_SOFTMAX))
+async def test_a_body_for_the_language_model_is_refused_at_its_place(
+    with_softmax: InProcess, route: str, body: Any, status: int, pointer: str | None, word: str
+) -> None:
+    check(await ask(with_softmax, route, body), status, pointer, word)
 
 
 @pytest.mark.parametrize(("headers", "status", "word"), HEADERS)

@@ -138,20 +138,6 @@ async def test_substitutes_have_the_probabilities_of_the_scores(serving: InProce
     assert len(default["substitutes"][0][0]) == 10
 
 
-async def test_wrong_places_are_refused(serving: InProcess) -> None:
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"positions": [[0]]}, "/positions"),
-        ({"positions": [[3], [], []]}, "/positions/0/0"),
-        ({"positions": [[0], [0], []]}, "/positions/1/0"),
-        ({"positions": [[0, 0], [], []]}, "/positions/0"),
-    ]
-    for body, place in refused:
-        asked = {"sentences": SENTENCES, **body}
-        response = await serving.client.post("/substitutes", json=asked)
-        assert response.status_code == 422, response.text
-        assert [fault["pointer"] for fault in response.json()["errors"]] == [place]
-
-
 async def test_vectors_and_scores_share_a_batch_and_change_nothing(serving: InProcess) -> None:
     body = {"sentences": SENTENCES}
     alone = [(await serving.client.post(path, json=body)).json() for path in ("/embed", "/score")]
