@@ -65,7 +65,7 @@ def close(found: Any, expected: Array, dtype: str = "float32") -> None:
     assert difference(found, expected, dtype) <= 1, (found.shape, expected.shape, found.dtype.name)
 
 
-def all_close(found: Sequence[Any], expected: Sequence[Array], dtype: str = "float32") -> None:
+def all_close(found: Any, expected: Sequence[Array] | Array, dtype: str = "float32") -> None:
     """Compare the vectors of sentences, in their order."""
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
