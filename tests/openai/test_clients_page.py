@@ -1,6 +1,6 @@
-"""docs/clients.md: every example runs, with the unmodified packages, against a server of `english`.
+"""docs/clients.md: examples and tested settings, with the unmodified packages and `english`.
 
-Each example runs in an interpreter of its own. The packages are in the dependency group `clients`;
+Each runs in an interpreter of its own. The packages are in the dependency group `clients`;
 a test whose package is not installed is skipped.
 """
 
@@ -22,12 +22,38 @@ from tests.support.servers import Running, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
-PACKAGES = {
-    "openai": "openai",
-    "LangChain": "langchain_openai",
-    "LlamaIndex": "llama_index.embeddings.openai_like",
-    "Haystack": "haystack",
-}
+SETTINGS = dict(re.findall(r"^\| `([a-z-]+)` \| `(\w+\(.*?\))`", PAGE, re.MULTILINE))
+"""The embedder of a package, as its row shows it."""
+
+LANGCHAIN = f"""
+from langchain_openai import OpenAIEmbeddings
+
+embeddings = {SETTINGS["langchain-openai"]}
+vectors = embeddings.embed_documents(["The bank of the river.", "It rains."])
+assert [len(each) for each in [*vectors, embeddings.embed_query("rain")]] == [512, 512, 512]
+"""
+
+LLAMA_INDEX = f"""
+from llama_index.embeddings.openai_like import OpenAILikeEmbedding
+
+embedding = {SETTINGS["llama-index-embeddings-openai-like"]}
+vectors = embedding.get_text_embedding_batch(["The bank of the river.", "It rains."])
+assert [len(each) for each in [*vectors, embedding.get_query_embedding("rain")]] == [512, 512, 512]
+"""
+
+HAYSTACK = f"""
+from haystack import Document
+from haystack.components.embedders import OpenAIDocumentEmbedder, OpenAITextEmbedder
+from haystack.utils import Secret
+
+embedder = {SETTINGS["haystack-ai"]}
+assert len(embedder.run("rain")["embedding"]) == 512
+embedder = {SETTINGS["haystack-ai"].replace("TextEmbedder", "DocumentEmbedder")}
+texts = ["The bank of the river.", "It rains."]
+found = embedder.run([Document(content=text) for text in texts])["documents"]
+assert [len(each.embedding) for each in found] == [512, 512]
+"""
+
 OFFLINE = {
     "HAYSTACK_TELEMETRY_ENABLED": "False",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -73,11 +99,19 @@ def run(server: Running, folder: Path, program: str, **variables: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("title", ["LlamaIndex", "Haystack"])
-def test_the_example_of_a_package_runs(english: Running, tmp_path: Path, title: str) -> None:
-    require(PACKAGES[title])
+@pytest.mark.parametrize(
+    ("package", "program"),
+    [
+        ("llama_index.embeddings.openai_like", LLAMA_INDEX),
+        ("haystack", HAYSTACK),
+    ],
+)
+def test_the_setting_of_a_package_works(
+    english: Running, tmp_path: Path, package: str, program: str
+) -> None:
+    require(package)
 
-    run(english, tmp_path, example(title, "python"))
+    run(english, tmp_path, program)
 
 
 def test_the_example_of_curl_runs(english: Running) -> None:
@@ -162,7 +196,7 @@ except openai.BadRequestError as error:
 """
 
 
-def test_langchain_runs_its_example_and_its_default_is_refused_with_the_option_that_helps(
+def test_the_setting_of_langchain_works_and_its_default_is_refused_with_the_option_that_helps(
     english: Running, tmp_path: Path
 ) -> None:
     """Its token ids need a file of OpenAI's tokenizer, which LlamaIndex comes with."""
@@ -172,7 +206,8 @@ def test_langchain_runs_its_example_and_its_default_is_refused_with_the_option_t
     assert core is not None and core.origin is not None
     cache = Path(core.origin).parent / "_static" / "tiktoken_cache"
 
-    program = example("LangChain", "python") + LANGCHAIN_IDS
-    message = run(english, tmp_path, program, TIKTOKEN_CACHE_DIR=str(cache))
+    message = run(
+        english, tmp_path, LANGCHAIN + LANGCHAIN_IDS, TIKTOKEN_CACHE_DIR=str(cache)
+    )
 
     assert "check_embedding_ctx_length=False" in message
