@@ -65,51 +65,50 @@ class Settings(BaseModel):
     model: str = Field(
         "english",
         min_length=1,
-        description="The model: a built-in or published name, or the path of a checkpoint.",
-        json_schema_extra={"allowed": "a name or a path"},
+        description="Model to serve.",
+        json_schema_extra={"allowed": "a built-in or published name, or the path of a checkpoint"},
     )
     models: Annotated[tuple[ModelSource, ...], BeforeValidator(parse)] = Field(
         (),
-        description="Models to serve from one process tree, in place of ELMO_MODEL: the first is "
-        "the default of a request. NAME=PATH gives a model another name.",
+        description="Models to serve, in place of ELMO_MODEL: the first is the default of a "
+        "request. NAME=PATH gives another name.",
         json_schema_extra={"allowed": "names and paths with commas: english,original,pt=path"},
     )
     cache: _Folder = Field(
         None,
-        description="Folder of the published models, made when it is missing; unset: elmo-serve "
-        "in the user's cache folder.",
+        description="Published models; made when it is missing. Unset: elmo-serve in the user's "
+        "cache folder.",
     )
     mirror: str | None = Field(
         None,
         pattern=r"^https?://[!-+\--~]+$",
-        description="Address that published models are fetched from, in place of their own.",
+        description="Source of published models, in place of their own.",
         json_schema_extra={"allowed": "an address that starts with http:// or https://"},
     )
     offline: bool = Field(
         False,
-        description="Whether published models may only be taken from the cache folder.",
+        description="Take published models from the cache folder alone.",
         json_schema_extra={"allowed": "true or false"},
     )
     softmax: _File = Field(
         None,
-        description="File of the softmax of the first model, where it does not lie with the model: "
+        description="Softmax of the first model, where it does not lie with the model: "
         "softmax.safetensors, or HDF5 with its vocabulary in the same folder.",
     )
     softmax_words: int | None = Field(
         None,
         ge=3,
-        description="Words of a softmax that are used, the first and most frequent ones; unset: "
-        "all of them.",
+        description="Most frequent words of a softmax that are used; unset: all.",
     )
     index: Annotated[tuple[Path, ...], BeforeValidator(listed)] = Field(
         (),
-        description="Folder that `elmo index` has written, in whose text POST /neighbours looks "
-        "for uses; for several models one for each. Unset: a text that comes with the program.",
+        description="Indexes of `elmo index` that POST /neighbours searches, one for each model; "
+        "unset: a text that comes with the program.",
         json_schema_extra={"allowed": "paths of folders with commas"},
     )
     devices: Annotated[tuple[str, ...] | Literal["auto"], BeforeValidator(parse_devices)] = Field(
         "auto",
-        description="Where the model runs; auto: every CUDA device, or the CPU if there is none.",
+        description="Where models run; auto: every CUDA device, or the CPU if there is none.",
         json_schema_extra={"allowed": "auto, or distinct devices with commas: cpu, cuda, cuda:1"},
     )
     workers_per_device: int = Field(
@@ -117,8 +116,8 @@ class Settings(BaseModel):
     )
     precision: Annotated[str, BeforeValidator(lower)] = Field(
         "float32",
-        description="Number format of the large products; the vectors are float32 all the same. "
-        "int8: on a CPU with VNNI. NAME=FORMAT sets it for one of several models.",
+        description="Number format of the large products; vectors stay float32. int8: on a CPU "
+        "with VNNI. NAME=FORMAT is for one model.",
         json_schema_extra={
             "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
         },
@@ -126,22 +125,20 @@ class Settings(BaseModel):
     host: str = Field(
         "127.0.0.1",
         min_length=1,
-        description="Address to listen on; for every interface 0.0.0.0, which the image sets, or "
-        ":: for IPv6 as well.",
+        description="Where it listens; every interface: 0.0.0.0, or :: for IPv6 as well.",
         json_schema_extra={"allowed": "an address or a host name"},
     )
     published_address: str | None = Field(
         None,
         min_length=1,
-        description="Address that the port of a container is published on, which Compose sets. On "
-        "a loopback address a server without keys refuses names of other hosts in `Host`.",
+        description="Where the port of a container is published, for the check of `Host`; Compose "
+        "sets it.",
         json_schema_extra={"allowed": "an address"},
     )
-    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
+    port: int = Field(8000, ge=0, le=65_535, description="Port; 0: any free one.")
     tasks: _Folder = Field(
         None,
-        description="Folder of the task files, which are read again when they change; unset: "
-        "there are no tasks.",
+        description="Task files, which are read again when they change; unset: no tasks.",
     )
     max_sentence_tokens: int = Field(
         35_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
@@ -150,48 +147,44 @@ class Settings(BaseModel):
         None,
         ge=1 + BOUNDARIES,
         le=10_000_000,
-        description="Largest batch, in padded tokens; unset: 1,024 on a CPU, 16,384 on CUDA. A "
-        "longer sentence is a batch by itself.",
+        description="Largest batch, in padded tokens; unset: 1,024 on a CPU, 16,384 on CUDA.",
     )
     max_queue_tokens: int = Field(
         262_144,
         ge=1 + BOUNDARIES,
         le=1_000_000_000,
-        description="Tokens that may wait or run at once, over all interactive requests, and as "
-        "many over those larger than a batch; at most half of one client counts against others. "
-        "More is answered 503 or 429, a single request above it 413.",
+        description="Tokens that may wait or run at once, of all interactive requests, and as many "
+        "of those larger than a batch.",
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
-    max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
+    max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of a request body.")
     max_answer_bytes: int = Field(
         1024**3,
         ge=1,
-        description="Bytes of responses admitted and not yet sent, over all requests; at most half "
-        "of one client counts against others. More is answered 503 or 429, a single response "
-        "above it 413.",
+        description="Responses admitted and not yet sent, of all requests.",
     )
     request_timeout_seconds: _Seconds = Field(
         60.0,
-        description="Longest time for a request in seconds, which X-Request-Timeout can shorten. A "
-        "client may take as long again to read the response, and a second for each 256 KiB.",
+        description="Time for a request, which X-Request-Timeout can shorten. A client may take as "
+        "long again to read the response, and a second for each 256 KiB.",
     )
     client_timeout_seconds: _Seconds = Field(
         30.0,
-        description="Longest time in seconds for a client to send the head of a request.",
+        description="Time for the head of a request to come.",
     )
     keep_alive_seconds: int = Field(
         75,
         ge=1,
         le=_DAY,
-        description="Time in seconds for which an idle connection is kept; longer than the proxy "
-        "in front keeps it.",
+        description="Time for which an idle connection is kept; longer than the proxy in front "
+        "keeps it.",
     )
     drain_timeout_seconds: float = Field(
         30.0,
         ge=0,
         le=_DAY,
         allow_inf_nan=False,
-        description="Time in seconds to finish admitted requests after SIGTERM.",
+        description="Time to finish admitted requests after SIGTERM.",
     )
     max_connections: int = Field(
         1_024,
@@ -201,18 +194,17 @@ class Settings(BaseModel):
     )
     api_keys: Annotated[tuple[SecretStr, ...], BeforeValidator(parse_keys)] = Field(
         (),
-        description="Keys, one of which every request must carry; unset: no key is required.",
+        description="Keys, of which every request carries one; unset: no key is required.",
         json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
     )
     api_keys_file: Annotated[KeyFile | None, BeforeValidator(read_keys)] = Field(
         None,
-        description="File of more keys, one a line. A changed file is read again.",
+        description="More keys. A changed file is read again.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},
     )
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(parse_origins)] = Field(
         (),
-        description="Origins whose pages may call the server from a browser; unset: none but its "
-        "own.",
+        description="Origins whose pages may call the server; unset: its own alone.",
         json_schema_extra={"allowed": "* or origins with commas: https://example.org"},
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower)] = (
@@ -220,7 +212,7 @@ class Settings(BaseModel):
     )
     log_format: Annotated[Literal["text", "json"], BeforeValidator(lower)] = Field(
         "text",
-        description="Form of the log: lines for people, or one JSON object a line.",
+        description="Lines for people, or one JSON object a line.",
     )
 
     @property

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from elmo_model.errors import shown
-from elmo_serve.settings import Settings, SettingsError, option, variable
+from elmo_serve.settings import Settings, SettingsError, variable
 
 _SECRET: Final = frozenset({"api_keys"})
 
@@ -71,14 +71,14 @@ def allowed(name: str) -> str:
 def table() -> str:
     """Return all settings as a Markdown table: the one in docs/settings.md."""
     lines = [
-        "| variable | option | default | allowed | meaning |",
-        "|---|---|---|---|---|",
+        "| variable | default | allowed | meaning |",
+        "|---|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
         value = default(name)
         lines.append(
-            f"| `{variable(name)}` | `{option(name)}` | {'' if value is None else f'`{value}`'} "
-            f"| {allowed(name)} | {field.description} |"
+            f"| `{variable(name)}` | {'' if value is None else f'`{value}`'} | {allowed(name)} "
+            f"| {field.description} |"
         )
     return "\n".join(lines) + "\n"
 
