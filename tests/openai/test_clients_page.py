@@ -206,8 +206,6 @@ def test_the_setting_of_langchain_works_and_its_default_is_refused_with_the_opti
     assert core is not None and core.origin is not None
     cache = Path(core.origin).parent / "_static" / "tiktoken_cache"
 
-    message = run(
-        english, tmp_path, LANGCHAIN + LANGCHAIN_IDS, TIKTOKEN_CACHE_DIR=str(cache)
-    )
+    message = run(english, tmp_path, LANGCHAIN + LANGCHAIN_IDS, TIKTOKEN_CACHE_DIR=str(cache))
 
     assert "check_embedding_ctx_length=False" in message
