@@ -23,7 +23,7 @@ from tests.support.servers import SMALL, Running, free_port
 HERE = "https://example.org:8443"
 """An allowed origin."""
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
