@@ -60,7 +60,7 @@ test-avx2: $(VENV)/.installed-dev
 	  FBGEMM_ENABLE_INSTRUCTIONS=AVX2 $(PYTEST) $(QUICK) $(NUMBERS)
 
 NUMBERS := tests/model/network tests/model/inference tests/model/training tests/model/tasks \
-  tests/model/models tests/model/test_elmo_module.py \
+  tests/model/models tests/model/allennlp/test_module.py \
   tests/model/test_parity_allennlp.py tests/model/test_parity_reference.py \
   tests/model/checkpoints/test_aligned.py \
   tests/model/checkpoints/test_allennlp_model.py \

@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from elmo_model.elmo import Elmo, batch_to_ids
+    from elmo_model.allennlp.character_ids import batch_to_ids
+    from elmo_model.allennlp.module import Elmo
     from elmo_model.errors import ElmoError
     from elmo_model.inference.encoder import Encoder
     from elmo_model.models.opening import open_model
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Elmo", "ElmoError", "Encoder", "batch_to_ids", "open_model"]
 
 _HOMES = {
-    "Elmo": "elmo_model.elmo",
+    "Elmo": "elmo_model.allennlp.module",
     "ElmoError": "elmo_model.errors",
     "Encoder": "elmo_model.inference.encoder",
-    "batch_to_ids": "elmo_model.elmo",
+    "batch_to_ids": "elmo_model.allennlp.character_ids",
     "open_model": "elmo_model.models.opening",
 }
 

@@ -1,4 +1,4 @@
-"""The network in float64 against AllenNLP; `test_elmo_module` has float32 and the gradients."""
+"""The network in float64 against AllenNLP; `allennlp/test_module` has float32 and the gradients."""
 
 import numpy as np
 import pytest

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.allennlp.module import Elmo
 from elmo_model.checkpoints import CheckpointError, load, save
-from elmo_model.elmo import Elmo
 from elmo_model.models.catalogue import CATALOGUE
 from elmo_model.models.opening import BUILT_IN, open_model
 from elmo_model.network.description import Description

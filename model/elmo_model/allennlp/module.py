@@ -1,19 +1,18 @@
-"""AllenNLP's `Elmo` module and `batch_to_ids`, over the network and the encoder of this package."""
+"""AllenNLP's `Elmo` module, over the network and the encoder of this package."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from elmo_model.allennlp.character_ids import CharacterIds
+from elmo_model.allennlp.state_names import from_allennlp, to_allennlp
 from elmo_model.checkpoints import load_pair
-from elmo_model.checkpoints.allennlp_model import stored_arrays
 from elmo_model.errors import shown
-from elmo_model.inference.encoder import Encoder, refuse_texts
+from elmo_model.inference.encoder import Encoder
 from elmo_model.models.cached_pair import open_cached_pair
 from elmo_model.models.catalogue import is_address
 from elmo_model.models.opening import open_model
@@ -21,10 +20,6 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.scalar_mix import ScalarMix
 from elmo_model.network.state import State
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.text.alphabets.utf8 import PAD
-
-_NETWORK = "network."  # how the names of the network's tensors begin in `ElmoBiLM`
-_WORDS = "_word_embedding.weight"  # AllenNLP's cache of words, which its state dicts hold
 
 
 class Output(TypedDict):
@@ -32,24 +27,6 @@ class Output(TypedDict):
 
     elmo_representations: list[Tensor]
     mask: Tensor
-
-
-def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
-    """Map sentences, lists of tokens, to character ids (batch, longest, 50), int64; 0 is padding.
-
-    Sentences without any token give (batch, 0). Raises ValueError for no sentence, and for a
-    sentence that is a string.
-    """
-    refuse_texts(batch)
-    if not batch:
-        raise ValueError("there is no sentence, expected one or more lists of tokens")
-    alphabet, longest = Utf8Alphabet(), max(map(len, batch))
-    if not longest:
-        return torch.zeros(len(batch), 0, dtype=torch.int64)
-    ids = np.zeros((len(batch), longest, alphabet.max_characters), dtype=np.int64)
-    for row, sentence in zip(ids, batch, strict=True):
-        row[: len(sentence)] = alphabet.encode(sentence, alphabet.max_characters)
-    return torch.from_numpy(ids)
 
 
 class Elmo(nn.Module):
@@ -145,8 +122,8 @@ class ElmoBiLM(nn.Module):
         self._stateful = stateful
         self._state: State | None = None
         self._encoder: tuple[tuple[object, ...], Encoder] | None = None
-        self.register_state_dict_post_hook(_to_allennlp)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_from_allennlp)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(to_allennlp)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(from_allennlp)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
         """Return 2P."""
@@ -176,7 +153,7 @@ class ElmoBiLM(nn.Module):
         is_token = (ids > 0).any(dim=2)
         if (is_token[:, 1:] & ~is_token[:, :-1]).any():
             raise ValueError("ids have a token behind padding, expected padding at the end alone")
-        words = _CharacterIds.words(ids[is_token].cpu().numpy())
+        words = CharacterIds.words(ids[is_token].cpu().numpy())
         lengths = is_token.sum(dim=1).tolist()
         ends = np.cumsum(lengths)
         sentences = [words[end - n : end] for end, n in zip(ends, lengths, strict=True)]
@@ -225,47 +202,6 @@ class ElmoBiLM(nn.Module):
         return {**self.__dict__, "_encoder": None}
 
 
-@dataclass(frozen=True, slots=True)
-class _CharacterIds:
-    """An alphabet whose words are rows of ids, each id a character.
-
-    A word that was cut inside a character has no other form. The code point is id + 1, so that no
-    row has a NUL, which NumPy strips; the padding at the end of a row is left out.
-    """
-
-    max_characters: int
-    size: int = Utf8Alphabet.size
-
-    @property
-    def begin(self) -> str:
-        return self._word(Utf8Alphabet.begin)
-
-    @property
-    def end(self) -> str:
-        return self._word(Utf8Alphabet.end)
-
-    @staticmethod
-    def words(ids: NDArray[np.int64]) -> list[str]:
-        """Map (N, C) ids to N words."""
-        shifted = np.ascontiguousarray(ids + 1, dtype=np.uint32)
-        rows: list[str] = shifted.view(f"U{ids.shape[1]}")[:, 0].tolist()
-        return [row.rstrip(chr(PAD + 1)) for row in rows]
-
-    def lengths(self, words: Sequence[str]) -> list[int]:
-        return [len(word) for word in words]
-
-    def encode(self, words: Sequence[str], width: int) -> NDArray[np.int64]:
-        rows = np.array(words, dtype=f"U{width}").view(np.uint32).reshape(len(words), width)
-        return np.where(rows == 0, PAD, rows.astype(np.int64) - 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "ids", "max_characters": self.max_characters}
-
-    def _word(self, boundary: str) -> str:
-        alphabet = Utf8Alphabet(self.max_characters)
-        return self.words(alphabet.encode([boundary], self.max_characters))[0]
-
-
 def _network(options: str | Path | None, weights: str | Path | None) -> ElmoNetwork:
     """Load a network and give it the alphabet of character ids."""
     if options is None:
@@ -276,33 +212,6 @@ def _network(options: str | Path | None, weights: str | Path | None) -> ElmoNetw
         network = open_model(options) if weights is None else load_pair(options, weights)
     if not isinstance(network.alphabet, Utf8Alphabet) or network.config.words:
         raise ValueError(f"{options}: is a model without AllenNLP's characters")
-    alphabet = _CharacterIds(network.alphabet.max_characters)
+    alphabet = CharacterIds(network.alphabet.max_characters)
     network.alphabet = network.token_embedder.alphabet = alphabet
     return network
-
-
-def _to_allennlp(
-    module: ElmoBiLM, state: dict[str, Any], prefix: str, _metadata: Mapping[str, Any]
-) -> None:
-    """Replace the tensors of the network in a state dict by those of AllenNLP's modules."""
-    config = module.network.config
-    ours = {name: state.pop(prefix + _NETWORK + name) for name in module.network.state_dict()}
-    assert config.char_cnn is not None  # for mypy
-    for stored in stored_arrays(prefix, config, config.char_cnn):
-        state[stored.array] = stored.storage.encode(*(ours[name] for name in stored.tensors))
-
-
-def _from_allennlp(module: ElmoBiLM, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-    """Replace the tensors of AllenNLP's modules in a state dict by those of the network."""
-    config, own = module.network.config, module.network.state_dict()
-    _metadata, _strict, missing, *_ = rest
-    state.pop(prefix + _WORDS, None)
-    assert config.char_cnn is not None  # for mypy
-    for stored in stored_arrays(prefix, config, config.char_cnn):
-        if stored.array in state:
-            tensors = stored.storage.decode(state.pop(stored.array))
-        else:
-            missing.append(stored.array)
-            tensors = tuple(own[name] for name in stored.tensors)
-        names = (prefix + _NETWORK + name for name in stored.tensors)
-        state.update(zip(names, tensors, strict=True))

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 import elmo_model
 import elmo_serve
+from elmo_model.allennlp.character_ids import batch_to_ids
+from elmo_model.allennlp.module import Elmo
 from elmo_model.checkpoints.bilm_layout import encode
-from elmo_model.elmo import Elmo, batch_to_ids
 from tests.support import golden
 from tests.support.golden import Array
 

@@ -1,0 +1,1 @@
+"""The drop-in for AllenNLP's `Elmo` module and `batch_to_ids`."""
