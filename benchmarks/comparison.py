@@ -13,7 +13,7 @@ import orjson
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from elmo_serve.selection import MEDIA_TYPES
+from elmo_serve.http.media_types.encoder import MEDIA_TYPES
 
 TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
 """Largest difference of a right response, relative to the largest value of the first one."""

@@ -1,11 +1,9 @@
 """The vectors that a client asks for of one sentence: layers or a mix, pooling, dtype, shape."""
 
-import functools
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from elmo_model.errors import ElmoError, counted, shown
 from elmo_serve.errors import FieldError, pointer
@@ -63,90 +61,6 @@ class Output:
     def work(self, cost: int) -> int:
         """Return the time to compute it, in tokens; `cost` are those of its sentence."""
         return cost
-
-
-_SOFTMAX_TOKENS: Final = 4
-"""Tokens of vectors that take as long as a word of the softmax over the whole vocabulary
-(`benchmarks/RESULTS.md`). A larger value refuses more of such requests beside others."""
-
-Direction = Literal["forward", "backward", "both"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The surprisal of each token: forward, backward, and 1 where it is unknown; the end last."""
-
-    dtype: ClassVar[Literal["float32"]] = "float32"
-
-    def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
-        """Return (3, n + 1)."""
-        return (3, tokens + 1)
-
-    def size(self, tokens: int, dimension: int) -> int:
-        """Return the size in bytes for one sentence of `tokens` tokens."""
-        return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
-
-    def work(self, cost: int) -> int:
-        """Return the time to compute it, in tokens of vectors; `cost` are those of its sentence."""
-        return _SOFTMAX_TOKENS * cost
-
-
-_SUBSTITUTE_BYTES: Final = 192
-"""Longest JSON text of a substitute: a word of 128 bytes, its probability and the names of both."""
-
-
-@dataclass(frozen=True, slots=True)
-class Substitutes:
-    """The k most probable words at some places of a sentence: JSON text, filled up with spaces."""
-
-    dtype: ClassVar[Literal["uint8"]] = "uint8"
-
-    positions: tuple[int, ...]
-    k: int
-    direction: Direction
-
-    def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
-        """Return the size as a shape: the longest text."""
-        return (len(self.positions) * (self.k * _SUBSTITUTE_BYTES + 3) + 2,)
-
-    def size(self, tokens: int, dimension: int) -> int:
-        """Return the size in bytes."""
-        return math.prod(self.shape(tokens, dimension))
-
-    def work(self, cost: int) -> int:
-        """Return the time to compute it, in tokens of vectors; `cost` are those of its sentence."""
-        return cost + _SOFTMAX_TOKENS * len(self.positions)
-
-
-Wanted = Output | Scores | Substitutes
-"""The result of one sentence: vectors, or those of the language model."""
-
-WantedT = TypeVar("WantedT", bound=Wanted)
-
-
-@functools.lru_cache(maxsize=256)
-def interned(output: WantedT) -> WantedT:
-    """Return one object for equal outputs: a message to a worker holds it only once."""
-    return output
-
-
-MEDIA_TYPES: Final = {
-    "json": "application/json",
-    "npz": "application/x-npz",
-    "safetensors": "application/vnd.safetensors",
-}
-"""The media types of vectors over HTTP, by the name of their format."""
-
-
-@functools.lru_cache(1024)  # sentences of the same length have the same header
-def npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
-    """Return the head of a .npy file of an array."""
-    import numpy as np  # noqa: PLC0415 - `elmo --help` does not wait for it
-
-    head = io.BytesIO()
-    described = {"shape": shape, "fortran_order": False, "descr": dtype}
-    np.lib.format.write_array_header_1_0(head, described)
-    return head.getvalue()
 
 
 class SelectionError(ElmoError):

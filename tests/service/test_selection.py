@@ -6,14 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from elmo_serve.selection import (
-    NAMED,
-    LayerName,
-    Output,
-    SelectionError,
-    select,
-    weights_fault,
-)
+from elmo_serve.selection import NAMED, LayerName, Output, SelectionError, select, weights_fault
 
 
 @pytest.mark.parametrize(

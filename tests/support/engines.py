@@ -19,7 +19,8 @@ from elmo_serve.processes.slot import Child, ChildOptions
 from elmo_serve.scheduling.admission import QueueLimits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
-from elmo_serve.selection import Output, Wanted
+from elmo_serve.selection import Output
+from elmo_serve.workers.language_results import Wanted
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from tests.support.gated_worker import DIMENSION, GatedWorker, mark

@@ -29,8 +29,9 @@ from elmo_model.network.state import State
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.heartbeat import Alive
-from elmo_serve.selection import Output, Scores, Substitutes, Wanted, select
+from elmo_serve.selection import Output, select
 from elmo_serve.workers.language import LanguageModel
+from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
 from elmo_serve.workers.staging import Staging

@@ -22,7 +22,7 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.terminal import tell
 from elmo_serve.commands.tokenize import split_lines
-from elmo_serve.selection import Scores
+from elmo_serve.workers.language_results import Scores
 
 if TYPE_CHECKING:
     from elmo_serve.workers.language import LanguageModel

@@ -26,7 +26,8 @@ from elmo_serve.http.texts import tokenize
 from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.scheduling.budgets import Hold
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.selection import Output, Wanted, interned
+from elmo_serve.selection import Output
+from elmo_serve.workers.language_results import Wanted, interned
 
 P = ParamSpec("P")
 T = TypeVar("T")

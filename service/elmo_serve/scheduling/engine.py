@@ -18,7 +18,7 @@ from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import Request, Sentences
-from elmo_serve.selection import Wanted
+from elmo_serve.workers.language_results import Wanted
 from elmo_serve.workers.pool import WorkerPool
 
 _SLICE = 500

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from elmo_model.text.by_length import BOUNDARIES
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.scheduling.budgets import Hold
-from elmo_serve.selection import Output, Wanted
+from elmo_serve.selection import Output
+from elmo_serve.workers.language_results import Wanted
 from elmo_serve.workers.messages import Batch
 
 _ALIGNMENT = 64

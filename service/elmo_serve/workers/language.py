@@ -15,7 +15,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
 from elmo_model.models.opening import needed_softmax, open_model, tokenization_of
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, Steps
-from elmo_serve.selection import Scores, Substitutes, Wanted
+from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from elmo_model.network.description import Centre
 from elmo_serve.processes.arena import Block
-from elmo_serve.selection import Wanted
+from elmo_serve.workers.language_results import Wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from elmo_model.inference.steps import whole
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
 from elmo_serve.processes.heartbeat import Steps
-from elmo_serve.selection import Output, Wanted
+from elmo_serve.selection import Output
 from elmo_serve.workers.language import LanguageModel
+from elmo_serve.workers.language_results import Wanted
 
 # Tokens that are mixed at once: the sums of more would take memory beside that of the layers.
 _MIXED_TOKENS = 4_096

@@ -13,7 +13,8 @@ from elmo_serve.scheduling.admission import Admission, Admitted, QueueLimits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.request import Sentences
 from elmo_serve.scheduling.throughput import Backlog
-from elmo_serve.selection import Output, Scores, Substitutes, Wanted
+from elmo_serve.selection import Output
+from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 
 TOP = Output(layers=(2,))
 

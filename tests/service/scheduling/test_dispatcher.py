@@ -15,7 +15,7 @@ from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.fair_queue import MAX_SENTENCES
 from elmo_serve.scheduling.request import RunningBatch
 from elmo_serve.scheduling.throughput import Backlog
-from elmo_serve.selection import Scores
+from elmo_serve.workers.language_results import Scores
 from elmo_serve.workers.messages import Batch, Drop
 from tests.support.engines import (
     ALL,

@@ -21,8 +21,9 @@ from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, SILENT_SECONDS, Alive
-from elmo_serve.selection import Output, Scores, Substitutes, Wanted
+from elmo_serve.selection import Output
 from elmo_serve.workers.language import LanguageModel
+from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
 from tests.support.checkpoints import write_pair

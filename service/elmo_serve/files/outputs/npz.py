@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zipfile
 
+from elmo_model.files.npy import npy_header
 from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
-from elmo_serve.selection import npy_header
 
 
 def _write(target: Target, items: Items, facts: Facts) -> None:

@@ -60,3 +60,11 @@ def json_array(texts: Sequence[bytes]) -> bytes:
 def raw(array: NDArray[Any]) -> memoryview:
     """Return the bytes of an array without a copy; an empty array has none, whatever its shape."""
     return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+
+
+MEDIA_TYPES: Final = {
+    "json": "application/json",
+    "npz": "application/x-npz",
+    "safetensors": "application/vnd.safetensors",
+}
+"""The media types of vectors over HTTP, by the name of their format."""

@@ -11,11 +11,10 @@ from typing import Any, Final
 import orjson
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array
+from elmo_serve.http.media_types.encoder import MEDIA_TYPES, Chunk, Embeddings, Encoder, json_array
 from elmo_serve.processes.arena import Bytes, Vectors, view
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.processes.parts import in_order, runs
-from elmo_serve.selection import MEDIA_TYPES
 
 MEMORY_FACTOR: Final = 4
 """Memory of a JSON response against its vectors: 4 bytes of a float32 and some 11 to 12 of text."""

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.files.npy import npy_header
 from elmo_serve.http.media_types.encoder import (
+    MEDIA_TYPES,
     Chunk,
     Embeddings,
     Encoder,
     json_array,
     raw,
 )
-from elmo_serve.selection import MEDIA_TYPES, npy_header
 
 _PART_BYTES = 1 << 12
 _LONG_BYTES = 1 << 17

@@ -4,8 +4,14 @@ from typing import Any
 
 import orjson
 
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
-from elmo_serve.selection import MEDIA_TYPES
+from elmo_serve.http.media_types.encoder import (
+    MEDIA_TYPES,
+    Chunk,
+    Embeddings,
+    Encoder,
+    json_array,
+    raw,
+)
 
 _DTYPES = {"float32": "F32", "float16": "F16"}
 

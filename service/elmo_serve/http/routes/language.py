@@ -27,7 +27,7 @@ from elmo_serve.http.schemas.language import (
 from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.texts import check_token
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.selection import Scores, Substitutes, Wanted
+from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo
 
 router = APIRouter(route_class=PlainRoute, tags=["Language model"])

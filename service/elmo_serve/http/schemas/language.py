@@ -12,8 +12,8 @@ from elmo_serve.http.schemas.embed import (
     Usage,
     Vector,
 )
-from elmo_serve.selection import Direction
 from elmo_serve.validation import a_whole_number, optional
+from elmo_serve.workers.language_results import Direction
 
 MOST_SUBSTITUTES: Final = 100
 DEFAULT_SUBSTITUTES: Final = 10

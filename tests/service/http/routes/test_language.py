@@ -17,7 +17,8 @@ import pytest_asyncio
 
 from elmo_model.models import opening
 from elmo_model.training.perplexity import per_token
-from elmo_serve.selection import Output, Scores
+from elmo_serve.selection import Output
+from elmo_serve.workers.language_results import Scores
 from tests.support import training_golden as golden
 from tests.support.command_line import elmo
 from tests.support.engines import until
