@@ -33,23 +33,6 @@ async def test_a_client_that_uses_all_answers_keeps_no_other_out() -> None:
         held.release()
 
 
-async def test_a_client_is_its_key() -> None:
-    async with in_process(api_keys="one,two", max_answer_bytes=LIMIT) as serving:
-        held = serving.server.engine.answers.hold("key 1", LIMIT)
-
-        statuses = [
-            (
-                await serving.client.post(
-                    "/embed", json=ASKS, headers={"Authorization": f"Bearer {key}"}
-                )
-            ).status_code
-            for key in ("one", "two")
-        ]
-
-        assert statuses == [503, 200]
-        held.release()
-
-
 async def test_a_client_alone_may_use_all_tokens_and_half_while_others_ask() -> None:
     bulk = {"sentences": [[f"{index}"] for index in range(1_000)], "pooling": "mean"}
     mine, yours = ({"Authorization": f"Bearer {key}"} for key in ("mine", "yours"))

@@ -13,7 +13,7 @@ import pytest
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.in_process import in_process
-from tests.support.raw_http import HEAD, JSON, connected
+from tests.support.raw_http import HEAD, connected
 from tests.support.servers import Running
 
 INTERACTIVE = [  # eight requests of 900 tokens, each of which fits into a batch
@@ -134,22 +134,3 @@ async def test_what_computes_is_refused_unread_and_other_errors_come_first(
 
         assert answer.status_code == status
         assert [(await each).status_code for each in held] == [200] * len(held)
-
-
-async def test_a_queue_full_of_tokens_refuses_nobody_unread() -> None:
-    """Bulk fills it: an interactive request is admitted, and more bulk is refused once read."""
-    bulk = {"sentences": [[f"{i}-{j}" for j in range(13)] for i in range(200)], "layers": "top"}
-    async with in_process(
-        is_open=False, max_queue_tokens=3_000, request_timeout_seconds=600
-    ) as serving:
-        post = serving.client.post
-        held = asyncio.ensure_future(post("/embed", json=bulk))
-        await until(lambda: serving.server.engine.admission.outstanding > 0)
-        refused = await post("/embed", json=bulk)
-        small = asyncio.ensure_future(post("/embed", content=GOOD, headers=JSON))
-        await until(lambda: serving.server.engine.requests == 2)
-        serving.worker.open()
-
-        assert refused.status_code == 503
-        assert "3000 of 3000 tokens" in refused.json()["detail"]
-        assert [(await each).status_code for each in (held, small)] == [200, 200]

@@ -4,8 +4,6 @@ import asyncio
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import httpx
@@ -17,7 +15,7 @@ from starlette.types import Message
 
 from tests.support.asgi import http_scope, pieces
 from tests.support.engines import until
-from tests.support.in_process import InProcess, in_process
+from tests.support.in_process import in_process
 from tests.support.servers import Running
 
 CONTRACT = (
@@ -143,22 +141,10 @@ def test_tokens_batches_and_words_are_counted(client: httpx.Client, server: Runn
     assert server.metric("elmo_token_cache_hits_total") >= hits + 2
 
 
-@asynccontextmanager
-async def closed() -> AsyncIterator[InProcess]:
-    """A server whose worker finishes no batch until its gate is opened."""
-    async with in_process(is_open=False, max_sentence_tokens=1, max_batch_tokens=300) as serving:
-        yield serving
-
-
-def value(serving: InProcess, name: str, **labels: str) -> float:
-    return serving.server.metrics.registry.get_sample_value(f"elmo_{name}", labels) or 0.0
-
-
-async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> None:
-    async with closed() as serving:
-        model = {"model": serving.server.models.first.name}
-        body = orjson.dumps({"sentences": [[f"left {index}"] for index in range(4_000)]})
-        received, left = pieces(body), asyncio.Event()
+async def test_a_client_that_leaves_gets_no_response_and_counts_as_499() -> None:
+    """`tests/service/scheduling` has the law that its queued sentences are not computed."""
+    async with in_process(is_open=False) as serving:
+        received, left = pieces(orjson.dumps({"sentences": [["left"]]})), asyncio.Event()
 
         async def receive() -> Message:
             message = await received()
@@ -169,24 +155,13 @@ async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> No
         async def send(message: Message) -> None:
             raise AssertionError("a client that has left gets no response")
 
-        scope = dict(http_scope("/embed", content_type="application/json"))
-        scope |= {"query_string": b"", "raw_path": b"/embed", "app": serving.app}
+        scope = {**http_scope(), "query_string": b"", "raw_path": b"/embed", "app": serving.app}
         asked = asyncio.ensure_future(serving.app(scope, receive, send))
-        queued = "queue_sentences"
-
-        def given() -> int:
-            return sum(len(batch.sentences) for batch in serving.worker.batches)
-
-        await until(lambda: given() + value(serving, queued, **model) == 4_000)
+        await until(lambda: serving.server.engine.requests == 1)
         left.set()
         await asked
-        await until(lambda: value(serving, queued, **model) == 0)
-        cancelled = value(serving, "cancelled_sentences_total", stage="queued", **model)
-        serving.worker.open()
 
-        assert cancelled > 3_000
-        answered = await serving.client.post("/embed", json={"sentences": [["next"]]})
-        assert answered.status_code == 200
-        assert given() == 4_000 - cancelled + 1
+        assert serving.server.engine.requests == 0
         labels = {"method": "POST", "route": "/embed", "status": "499"}
-        assert value(serving, "http_requests_total", **labels) == 1
+        registry = serving.server.metrics.registry
+        assert registry.get_sample_value("elmo_http_requests_total", labels) == 1
