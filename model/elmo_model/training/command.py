@@ -116,9 +116,8 @@ def _unigram(
     folder: Folder, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
 ) -> float | None:
     """Return the perplexity of the unigrams of a run's text; None where it is not in its folder."""
-    if not folder.corpus.is_dir():
+    if (corpus := Corpus.open(folder.corpus)) is None:
         return None
-    corpus = Corpus.open(folder.corpus)
     return unigram(vocabulary.counts(corpus.words, corpus.counts), vocabulary, sentences)
 
 
@@ -180,7 +179,7 @@ def _tell_of_raw(shard: Path) -> None:
 
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
     console = output()
-    folder = options.encoded or Folder(options.run).corpus
+    folder = Folder(options.run).corpus
 
     def done(path: Path) -> None:
         console.print(f"Encoded {path.name}", markup=False)

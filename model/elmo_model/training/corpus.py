@@ -3,48 +3,35 @@
 import hashlib
 import json
 import logging
-import shutil
-import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from glob import glob
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.files.atomic import publish
-from elmo_model.files.locks import locked_file
+from elmo_model.files.atomic import write_bytes
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
 from elmo_model.text.lines import lines_of
 from elmo_model.training import TrainingError
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.validation import parsed
 
-_VERSION = 1
 _READ_FIRST = 100  # sentences of each shard that are read before the first one is encoded
-_BLOCK = 1 << 20  # numbers written at once; bounds memory
+_BLOCK = 1 << 20  # numbers written or counted at once; bounds memory
 
-_FILES = frozenset({"corpus.json", "counts.i64", "lengths.i32", "tokens.i32", "words.txt"})
-"""The files of an encoded corpus: a folder with any other file is never replaced."""
+_ABOUT, _WORDS, _LENGTHS, _TOKENS = "corpus.json", "words.utf8", "lengths.i32", "tokens.i32"
+"""The files of an encoded corpus: the first is written last."""
 
 Ids = NDArray[np.int64]
+File = tuple[str, int, int]
+"""Name, size in bytes and modification time in ns of a file of text."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One file of text: size in bytes, modification time in ns, and what it holds."""
-
-    name: str
-    bytes: int
-    changed: int
-    sentences: int
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +40,15 @@ class Corpus:
 
     `tokens` is mapped from the disk; sentence s is tokens[starts[s]:starts[s + 1]]. `words` are the
     distinct words in order of appearance, `<S>` and `</S>` first, and `counts` their occurrences.
-    `shards` lists the files, whose sentences follow each other.
+    `files` lists the shards, whose sentences follow each other, and `shards` their sentences.
     """
 
     tokens: NDArray[np.int32]
     starts: Ids
     words: tuple[str, ...]
     counts: Ids
-    shards: tuple[Shard, ...]
+    files: tuple[File, ...]
+    shards: tuple[int, ...]
 
     @property
     def sentences(self) -> int:
@@ -85,20 +73,22 @@ class Corpus:
         return Vocabulary.of(zip(self.words, self.counts.tolist(), strict=True), size)
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Map a folder that `encode` wrote. Raises TrainingError if it is incomplete."""
-        shards = _about(folder).shards
+    def open(cls, folder: Path) -> Self | None:
+        """Map a folder that `encode` wrote; None where it is incomplete or of another form."""
         try:
-            lengths = np.fromfile(folder / "lengths.i32", dtype=np.int32)
-            words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
-            counts = np.fromfile(folder / "counts.i64", dtype=np.int64)
-            tokens = np.memmap(folder / "tokens.i32", dtype=np.int32, mode="r")
-        except (OSError, ValueError) as error:
-            raise TrainingError(f"{folder}: is no encoded corpus: {error}") from error
+            about = parsed(_About, (folder / _ABOUT).read_text(encoding="utf-8"))
+            words = (folder / _WORDS).read_text(encoding="utf-8").split("\n")[:-1]
+            lengths = np.fromfile(folder / _LENGTHS, dtype=np.int32)
+            tokens = np.memmap(folder / _TOKENS, dtype=np.int32, mode="r")
+            counts = np.zeros(len(words), dtype=np.int64)
+            for start in range(0, len(tokens), _BLOCK):
+                counts += np.bincount(tokens[start : start + _BLOCK], minlength=len(words))
+        except (OSError, ValueError):
+            return None
         starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-        if starts[-1] != len(tokens) or len(words) != len(counts):
-            raise TrainingError(f"{folder}: holds {len(tokens):,} tokens, expected {starts[-1]:,}")
-        return cls(tokens, starts, tuple(words), counts, shards)
+        if starts[-1] != len(tokens) or sum(about.sentences) != len(lengths):
+            return None
+        return cls(tokens, starts, tuple(words), counts, about.files, about.sentences)
 
 
 def refuse_shard(heldout: Path, shards: Sequence[Path]) -> None:
@@ -149,31 +139,26 @@ def sentences_of(path: Path) -> Iterator[list[str]]:
 
 
 def encode(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> Corpus:
-    """Encode text into `folder`, unless that holds it already, and map it.
+    """Encode text into `folder`, unless that holds the same files already, and map it.
 
-    A shard without a sentence is left out and logged; the first sentences of all shards are read
-    before one is encoded. Memory holds the distinct words, never the text. `done` is called after
-    every shard. Another run that encodes into the folder is
-    waited for. Raises TrainingError or TextError for text that cannot be read, and TrainingError
-    for a folder that holds anything else than an encoded corpus.
+    The folder belongs to one run, whose lock is held. A shard without a sentence is left out and
+    logged; the first sentences of all shards are read before one is encoded. Memory holds the
+    distinct words, never the text. `done` is called after every shard. Raises TextError and
+    TrainingError for text that cannot be read or has no sentence, and OSError.
     """
     if not (filled := [shard for shard in shards if _has_text(shard)]):
         raise TrainingError(f"{', '.join(map(str, shards))}: holds no sentence")
-    shards = filled
-    if (known := _encoded(shards, folder)) is not None:
+    files = tuple(map(_file, filled))
+    if (known := Corpus.open(folder)) is not None and known.files == files:
         return known
-    _refuse_foreign(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked_file(folder.with_name(f".{folder.name}.lock")):  # it is replaced
-        if (known := _encoded(shards, folder)) is not None:  # by another run meanwhile
-            return known
-        with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
-            whole = Path(temporary) / "whole"
-            whole.mkdir()
-            _write(shards, whole, done)
-            shutil.rmtree(folder, ignore_errors=True)
-            publish(whole, folder)
-        return Corpus.open(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (_ABOUT, _WORDS, _LENGTHS, _TOKENS):  # another process may have mapped them
+        (folder / name).unlink(missing_ok=True)
+    about = _About(files, _write(filled, folder, done))
+    write_bytes(folder / _ABOUT, json.dumps(asdict(about)).encode())
+    corpus = Corpus.open(folder)
+    assert corpus is not None
+    return corpus
 
 
 def _has_text(shard: Path) -> bool:
@@ -186,10 +171,10 @@ def _has_text(shard: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """The file corpus.json."""
+    """The file corpus.json: the shards, and the sentences of each."""
 
-    version: int
-    shards: tuple[Shard, ...]
+    files: tuple[File, ...]
+    sentences: tuple[int, ...]
 
 
 class _Lexicon(dict[str, int]):
@@ -203,75 +188,27 @@ class _Lexicon(dict[str, int]):
         return number
 
 
-def _encoded(shards: Sequence[Path], folder: Path) -> Corpus | None:
-    if not (folder / "corpus.json").exists():
-        return None
-    about = _about(folder)
-    found = [(shard.name, shard.bytes, shard.changed) for shard in about.shards]
-    if about.version != _VERSION or found != [_signature(path) for path in shards]:
-        return None
-    try:
-        return Corpus.open(folder)
-    except TrainingError:
-        return None  # damaged: the text is encoded again
-
-
-def _about(folder: Path) -> "_About":
-    try:
-        return parsed(_About, (folder / "corpus.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TrainingError(
-            f"{folder}: corpus.json is of no encoded corpus, expected one, or no folder: {error}"
-        ) from error
-
-
-def _refuse_foreign(folder: Path) -> None:
-    """Raise TrainingError where an encoded corpus would take the place of files of the user."""
-    if folder.exists() and not folder.is_dir():
-        raise TrainingError(f"{folder}: is a file, expected a folder for the encoded text")
-    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    if foreign := next((name for name in names if name not in _FILES), None):
-        raise TrainingError(
-            f"{folder}: holds {foreign!r}, expected an encoded corpus, or a folder that is empty "
-            "or missing: the encoded text takes its place"
-        )
-
-
-def _signature(path: Path) -> tuple[str, int, int]:
+def _file(path: Path) -> File:
     status = path.stat()
     return path.name, status.st_size, status.st_mtime_ns
 
 
-def _write(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> None:
-    """Encode shards one after another into the files of an empty folder."""
-    lexicon, about = _Lexicon(), list[Shard]()
-    tokens = folder / "tokens.i32"
-    with tokens.open("wb") as tokens_file, (folder / "lengths.i32").open("wb") as lengths_file:
+def _write(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> tuple[int, ...]:
+    """Encode shards one after another into the files of a folder; return the sentences of each."""
+    lexicon, counts = _Lexicon(), list[int]()
+    with (folder / _TOKENS).open("wb") as tokens, (folder / _LENGTHS).open("wb") as file:
         for path in shards:
-            about.append(_write_shard(path, lexicon, tokens_file, lengths_file))
+            numbers, lengths = array("i"), array("i")
+            for sentence in sentences_of(path):
+                numbers.extend((0, *map(lexicon.__getitem__, sentence), 1))
+                lengths.append(len(sentence) + 2)
+                if len(numbers) >= _BLOCK:
+                    numbers.tofile(tokens)
+                    del numbers[:]
+            numbers.tofile(tokens)
+            lengths.tofile(file)
+            counts.append(len(lengths))
             done(path)
-    counts = np.zeros(len(lexicon), dtype=np.int64)
-    with tokens.open("rb") as tokens_file:
-        while len(block := np.fromfile(tokens_file, dtype=np.int32, count=_BLOCK)):
-            counts += np.bincount(block, minlength=len(lexicon))
-    counts.tofile(folder / "counts.i64")
     words = "".join(f"{word}\n" for word in lexicon)
-    (folder / "words.txt").write_text(words, encoding="utf-8", newline="\n")
-    text = json.dumps(asdict(_About(_VERSION, tuple(about))), indent=1)
-    (folder / "corpus.json").write_text(text, encoding="utf-8")
-
-
-def _write_shard(
-    path: Path, lexicon: _Lexicon, tokens_file: BinaryIO, lengths_file: BinaryIO
-) -> Shard:
-    numbers, lengths, tokens = array("i"), array("i"), 0
-    for sentence in sentences_of(path):
-        numbers.extend((0, *map(lexicon.__getitem__, sentence), 1))
-        lengths.append(len(sentence) + 2)
-        tokens += len(sentence)
-        if len(numbers) >= _BLOCK:
-            numbers.tofile(tokens_file)
-            del numbers[:]
-    numbers.tofile(tokens_file)
-    lengths.tofile(lengths_file)
-    return Shard(*_signature(path), len(lengths), tokens)
+    (folder / _WORDS).write_text(words, encoding="utf-8", newline="\n")
+    return tuple(counts)

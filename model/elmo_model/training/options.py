@@ -52,7 +52,6 @@ class TrainOptions:
     measure_every: int = 5000
     save_every: int = 5000
     save_minutes: float = 5.0
-    encoded: Path | None = None
     tokenizer: str | None = None
     language: str | None = None
 

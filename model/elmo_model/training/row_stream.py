@@ -119,7 +119,7 @@ class RowStream:
             self._order = self._order_of(self._cycle)
 
     def _order_of(self, cycle: int) -> Ids:
-        bounds = np.cumsum([0, *(shard.sentences for shard in self._corpus.shards)])
+        bounds = np.cumsum([0, *self._corpus.shards])
         shards: list[np.ndarray[Any, Any]] = [
             np.arange(begin, end) for begin, end in pairwise(bounds)
         ]

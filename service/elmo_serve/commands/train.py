@@ -205,9 +205,6 @@ def _both(name: str) -> str:
 @click.option(
     "--save-minutes", type=_NOT_NEGATIVE, default=5.0, help="Longest time between two snapshots."
 )
-@click.option(
-    "--encoded", type=_folder, show_default="RUN/corpus", help="Folder for the encoded text."
-)
 @click.pass_context
 def train(ctx: click.Context, /, **values: object) -> None:
     """Pretrain a biLM on text, in the folder RUN.

@@ -3,7 +3,6 @@
 import gzip
 import lzma
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def test_an_encoded_corpus_holds_the_text(tmp_path: Path) -> None:
     assert read(corpus) == [["<S>", *sentence, "</S>"] for sentence in expected]
     assert corpus.pairs == sum(map(len, expected)) + corpus.sentences
     assert dict(zip(corpus.words, corpus.counts.tolist(), strict=True))["cat"] == 7
-    assert [shard.sentences for shard in corpus.shards] == [3, 2, 3]
+    assert corpus.shards == (3, 2, 3)
     assert [path.name for path in done] == ["a.txt", "b.txt.gz", "c.txt.xz"]
     assert corpus.vocabulary(6).words[3:] == ("cat", ".", "The")
 
@@ -53,21 +52,6 @@ def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
     os.utime(files[0], ns=(1, 1))
     corpus = encode(files, tmp_path / "corpus", done.append)
     assert len(done) == 6 and read(corpus)[0] == ["<S>", "other", "words", "</S>"]
-
-
-def test_two_runs_with_one_folder_encode_the_text_once(tmp_path: Path) -> None:
-    files, second = shards(tmp_path / "text"), list[Path]()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = list[Future[Corpus]]()
-
-        def done(_: Path) -> None:
-            if not waiting:
-                waiting.append(pool.submit(encode, files, tmp_path / "corpus", second.append))
-
-        one = encode(files, tmp_path / "corpus", done)
-        other = waiting[0].result()
-
-    assert not second and read(other) == read(one)
 
 
 @pytest.mark.parametrize("pattern", [".", "", "/", "text", "text/"])
@@ -111,7 +95,7 @@ def test_an_empty_shard_is_left_out_with_a_note(
 
     corpus = encode(files, tmp_path / "corpus", lambda _: None)
 
-    assert [shard.name for shard in corpus.shards] == [path.name for path in full]
+    assert [name for name, _, _ in corpus.files] == [path.name for path in full]
     assert "0.txt: holds no sentence" in caplog.text and "b.txt: holds no" in caplog.text
     again = list[Path]()
     encode(files, tmp_path / "corpus", again.append)
@@ -128,23 +112,47 @@ def test_a_shard_that_is_not_utf8_is_found_before_one_is_encoded(tmp_path: Path)
     assert not done and not (tmp_path / "corpus").exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"shards": [1]}'])
-def test_a_folder_of_the_user_is_refused_and_kept(tmp_path: Path, content: str) -> None:
-    files = shards(tmp_path / "text")
-    with pytest.raises(TrainingError, match=r"text: holds 'a\.txt', expected an encoded corpus"):
-        encode(files, tmp_path / "text", lambda _: None)
-    with pytest.raises(TrainingError, match=r"a\.txt: is a file, expected a folder"):
-        encode(files, files[0], lambda _: None)
-    (tmp_path / "text" / "corpus.json").write_text(content)
-    with pytest.raises(TrainingError, match=r"text: corpus\.json is of no encoded corpus"):
-        encode(files, tmp_path / "text", lambda _: None)
+def test_files_of_the_user_beside_the_encoded_text_are_kept(tmp_path: Path) -> None:
+    """`elmo train . --text 'corpus/*'` reads texts in the folder that the run encodes into."""
+    files = shards(tmp_path / "corpus")
+
+    encode(files, tmp_path / "corpus", lambda _: None)
+
+    assert find_shards([str(tmp_path / "corpus" / "*.txt*")]) == files
     assert list(sentences_of(files[0])) == SENTENCES
 
 
-def test_text_whose_corpus_is_damaged_is_encoded_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokens.i32", b"abc"),
+        ("tokens.i32", b""),
+        ("words.utf8", b"<S>\n"),
+        ("lengths.i32", b""),
+        *(("corpus.json", content) for content in (b"", b"[]", b'{"shards": [1]}')),
+    ],
+)
+def test_text_whose_corpus_is_damaged_is_encoded_again(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     files, folder = shards(tmp_path / "text"), tmp_path / "corpus"
     whole = encode(files, folder, lambda _: None).tokens.tolist()
-    (folder / "tokens.i32").write_bytes(b"abc")
+    (folder / name).write_bytes(content)
+    assert Corpus.open(folder) is None
     done: list[Path] = []
     assert encode(files, folder, done.append).tokens.tolist() == whole
     assert done == files
+
+
+def test_an_encoding_that_was_stopped_begins_anew(tmp_path: Path) -> None:
+    files, folder = shards(tmp_path / "text"), tmp_path / "corpus"
+    encode(files, folder, lambda _: None)
+    os.utime(files[0], ns=(1, 1))
+
+    def stop(_: Path) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        encode(files, folder, stop)
+
+    assert Corpus.open(folder) is None

@@ -156,14 +156,12 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path, small: list[objec
 
 
 def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: list[object]) -> None:
-    encoded = tmp_path / "encoded"
-    assert (
-        elmo("train", tmp_path / "one", *small, "--encoded", encoded, "--steps", 1).exit_code == 0
-    )
-    size = max(path.stat().st_size for path in (tmp_path / "one" / "snapshots").iterdir())
+    run = tmp_path / "run"
+    assert elmo("train", run, *small, "--steps", 1).exit_code == 0
+    size = max(path.stat().st_size for path in (run / "snapshots").iterdir())
 
     with full_disk(size // 2):
-        refused = elmo("train", tmp_path / "two", *small, "--encoded", encoded, "--steps", 1)
+        refused = elmo("train", run, *small, "--steps", 2)
 
     assert refused.exit_code == 1 and "File too large" in refused.stderr, refused.output
     assert refused.stderr.count("\n") == 1
