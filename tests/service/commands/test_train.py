@@ -1,11 +1,9 @@
 """`elmo train`: how a run ends, continues and reports, with real processes and signals."""
 
-import contextlib
 import os
 import pty
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -49,18 +47,16 @@ def child(output: int, *arguments: object) -> Iterator[Forked]:
         process.wait()
 
 
-def wait_for_steps(run: Path, steps: int, terminal: int | None = None) -> None:
-    """Return once the log of a run holds `steps` lines; fail after minutes.
-
-    Output is read from the descriptor `terminal` meanwhile: a full terminal would block the child.
-    """
-    log, deadline = run / "log.jsonl", time.monotonic() + _LONG
-    while not log.exists() or log.read_text().count("\n") < steps:
-        assert time.monotonic() < deadline, "the run has not begun"
-        if terminal is not None:
-            with contextlib.suppress(BlockingIOError):
-                os.read(terminal, 1 << 16)
-        time.sleep(0.05)
+def read_until(descriptor: int, text: bytes) -> None:
+    """Read the output of a child until it holds `text`; fail where the child ends before."""
+    found = b""
+    while text not in found:
+        try:
+            block = os.read(descriptor, 1 << 16)
+        except OSError:  # a terminal of which no process has the other end
+            block = b""
+        assert block, found.decode()
+        found += block
 
 
 def steps_of(run: Path) -> int:
@@ -75,7 +71,7 @@ def test_ctrl_c_saves_when_the_reader_of_the_output_is_gone(
     reader, writer = os.pipe()
     with child(writer, "train", run, *small, "--steps", 1_000_000, "--log-every", 1) as process:
         os.close(writer)
-        wait_for_steps(run, 3)
+        read_until(reader, b"3/1,000,000 ")
         os.close(reader)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=_LONG) == 130
@@ -89,8 +85,7 @@ def test_a_terminal_that_is_gone_saves(tmp_path: Path, small: list[object]) -> N
     master, terminal = pty.openpty()
     with child(terminal, "train", run, *small, "--steps", 1_000_000, "--log-every", 1) as process:
         os.close(terminal)
-        os.set_blocking(master, False)
-        wait_for_steps(run, 3, master)
+        read_until(master, b"3/1,000,000 ")
         os.close(master)
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=_LONG) == 129
