@@ -2,73 +2,59 @@
 
 import json
 import math
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from elmo_model.files.atomic import write_bytes
-from elmo_model.progress import LINE_SECONDS
-from elmo_model.steps import OnStep, ignore
 from elmo_model.training.perplexity import Perplexity
 from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run_folder import Plan
 
 
 class RunLog:
-    """The losses since the last line, the file of all lines, and what a person sees of them.
+    """The losses since the last line, and the file of all lines, each of which is printed as well.
 
     Losses are kept on the device: reading one waits for a GPU.
     """
 
     def __init__(
-        self,
-        path: Path,
-        plan: Plan,
-        step: int,
-        seconds: float,
-        console: Console | None = None,
-        on_step: OnStep = ignore,
+        self, path: Path, plan: Plan, step: int, seconds: float, tell: Callable[[str], None]
     ) -> None:
         """Continue after `step`, `seconds` of training; lines of later steps are dropped.
 
-        Figures are printed on `console`; `on_step` shows how many steps are done.
+        `tell` prints a line.
         """
-        self._path, self._plan = path, plan
-        self._console, self._on_step = console or Console(quiet=True), on_step
-        self._shown = float("-inf")
+        self._path, self._plan, self._tell = path, plan, tell
         kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
         write_bytes(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._restart(step, seconds)
 
     def _restart(self, step: int, seconds: float) -> None:
-        self._since = self._now = step, seconds
+        self._step, self._seconds = step, seconds
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
 
-    def add(self, step: int, losses: Tensor, norm: Tensor) -> None:
-        """Add the losses (2,) and the norm of the gradient of a step, and show that it is done."""
+    def add(self, losses: Tensor, norm: Tensor) -> None:
+        """Add the losses (2,) and the norm of the gradient of a step."""
         self._losses.append(losses)
         self._norms.append(norm)
-        self._on_step(self._plan.name, step, self._plan.steps, "steps")
 
     def line(self, step: int, seconds: float) -> dict[str, Any]:
         """Return the figures since the last line; losses are means over its steps."""
         forward, backward = torch.stack(self._losses).double().mean(dim=0).tolist()
         norm = float(torch.stack(self._norms).mean())
-        steps, time_taken = step - self._since[0], seconds - self._since[1]
         recipe = self._plan.recipe
-        tokens_per_step = recipe.tokens_per_step
-        self._now = step, seconds
+        tokens = (step - self._step) * recipe.tokens_per_step
         return {
             "step": step,
-            "tokens": step * tokens_per_step,
+            "tokens": step * recipe.tokens_per_step,
             "seconds": round(seconds, 3),
-            "tokens_per_second": round(steps * tokens_per_step / max(time_taken, 1e-9), 1),
+            "tokens_per_second": round(tokens / max(seconds - self._seconds, 1e-9), 1),
             "learning_rate": recipe.learning_rate * lr_factor(recipe, step - 1, self._plan.steps),
             "gradient_norm": norm,
             "loss": (forward + backward) / 2,
@@ -77,42 +63,31 @@ class RunLog:
         }
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Append the line that `line` returned, and begin the next one."""
-        self._restart(*self._now)
-        self._append(line)
+        """Append and print what `line` returned, and begin the next line."""
+        self._restart(line["step"], line["seconds"])
+        self._append(line, shown(line, self._plan.steps))
 
     def measured(self, step: int, found: Perplexity) -> None:
-        """Append and show a perplexity."""
-        self._print(step, f"held-out perplexity {found.both:.2f}")
+        """Append and print a perplexity."""
         figures = {
             "heldout_perplexity": found.both,
             "heldout_perplexity_forward": found.forward,
             "heldout_perplexity_backward": found.backward,
         }
         tokens = step * self._plan.recipe.tokens_per_step
-        self._append({"step": step, "tokens": tokens, **figures})
+        line = {"step": step, "tokens": tokens, **figures}
+        self._append(line, f"held-out perplexity {found.both:.2f}")
 
     def perplexity(self, step: int) -> float | None:
         """Return the held-out perplexity after a step; None where it was not measured."""
         found = [line for line in read(self._path) if "heldout_perplexity" in line]
         return next((line["heldout_perplexity"] for line in found if line["step"] == step), None)
 
-    def _append(self, line: Mapping[str, Any]) -> None:
-        """Append a line; it is in the file when this returns."""
+    def _append(self, line: Mapping[str, Any], text: str) -> None:
+        """Append a line, which is in the file when this returns, and print `text` for it."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-
-    def is_due(self) -> bool:
-        """Tell whether the last line that was shown is so old that another is worth its cost."""
-        return time.monotonic() - self._shown >= LINE_SECONDS
-
-    def show(self, line: Mapping[str, Any]) -> None:
-        """Show the figures of a line."""
-        self._print(line["step"], log_line(line, self._plan.steps))
-
-    def _print(self, step: int, text: str) -> None:
-        self._shown = time.monotonic()
-        self._console.print(f"{step:,}/{self._plan.steps:,}  {text}", markup=False)
+        self._tell(f"{line['step']:,}/{self._plan.steps:,}  {text}")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -126,16 +101,13 @@ def read(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def log_line(line: Mapping[str, Any], steps: int) -> str:
+def shown(line: Mapping[str, Any], steps: int) -> str:
     """Return the figures of a line of the log for a reader, and the time left of `steps` steps.
 
     The time is that at the speed of the line; held-out perplexity takes some more.
     """
-    tokens = line["tokens"] / line["step"] * (steps - line["step"])
-    seconds = math.ceil(tokens / max(line["tokens_per_second"], 0.1))
-    minutes = math.ceil(seconds / 60)
-    hours = f"{minutes // 60:,} h " if minutes >= 60 else ""
-    time = f"{hours}{minutes % 60} min" if seconds >= 60 else f"{seconds} s"
-    left = f"  {time} left" if seconds else ""
+    rate = line["tokens_per_second"]
+    seconds = line["tokens"] / line["step"] * (steps - line["step"]) / max(rate, 0.1)
+    left = f"  {timedelta(seconds=math.ceil(seconds))} left" if seconds else ""
     losses = f"{line['loss_forward']:.3f} forward, {line['loss_backward']:.3f} backward"
-    return f"{line['tokens_per_second']:,.0f} tokens/s  loss {losses}{left}"
+    return f"{rate:,.0f} tokens/s  loss {losses}{left}"

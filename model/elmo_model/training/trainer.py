@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from elmo_model.network.description import Description, Trained
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
 from elmo_model.progress import output, steps
+from elmo_model.steps import OnStep
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
@@ -89,9 +91,10 @@ class Trainer:
             self._restore(Snapshot.read(path))
         begun = self._step
         console = output()
+        tell = partial(console.print, markup=False)
         with steps(console, lines=False) as on_step:
-            log = RunLog(self._folder.log, self._plan, begun, self._seconds, console, on_step)
-            stopped = self._train(heldout, should_stop, log)
+            log = RunLog(self._folder.log, self._plan, begun, self._seconds, tell)
+            stopped = self._train(heldout, should_stop, log, on_step)
             description = self._description(heldout, log.perplexity(self._step))
             model = self._average.model
             self._folder.export(model, self._plan.name, self._vocabulary, description)
@@ -124,6 +127,7 @@ class Trainer:
         heldout: Sequence[Sequence[str]],
         should_stop: Callable[[], bool],
         log: RunLog,
+        on_step: OnStep,
     ) -> bool:
         started = saved = time.perf_counter()
         begin = started - self._seconds
@@ -136,8 +140,8 @@ class Trainer:
                 self._step += 1
                 self._average.update(self._step, last=self._step == self._plan.steps)
                 self._seconds = time.perf_counter() - begin
-                log.add(self._step, losses, norm)
-                self._report(log)
+                on_step(self._plan.name, self._step, self._plan.steps, "steps")
+                self._report(log, losses, norm)
                 stopped = self._stops(should_stop, started)
                 last = stopped or self._step == self._plan.steps
                 if self._due(self._options.save_every, last) or self._is_overdue(saved):
@@ -150,17 +154,13 @@ class Trainer:
                 begin = time.perf_counter() - self._seconds  # only training counts
         return stopped and self._step < self._plan.steps
 
-    def _report(self, log: RunLog) -> None:
-        """Write a line of the log where one is due, and show the latest figures."""
-        is_logged = self._due(self._options.log_every)
-        is_shown = self._step == 1 or log.is_due()
-        if not is_logged and not is_shown:
-            return
-        line = log.line(self._step, self._seconds)
-        if is_logged:
+    def _report(self, log: RunLog, losses: Tensor, norm: Tensor) -> None:
+        """Add a step to the log, and write a line where one is due."""
+        log.add(losses, norm)
+        if self._due(self._options.log_every):
+            line = log.line(self._step, self._seconds)
             self._refuse_infinite(line["loss"])
             log.write(line)
-        log.show(line)
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""

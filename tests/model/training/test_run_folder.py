@@ -16,7 +16,7 @@ from elmo_model.network.description import Trained
 from elmo_model.network.state import State
 from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
-from elmo_model.training.log import RunLog, log_line
+from elmo_model.training.log import RunLog, read, shown
 from elmo_model.training.run_folder import Folder, trained_model
 from elmo_model.training.snapshot import Snapshot, latest
 from tests.support import reference
@@ -127,29 +127,23 @@ def test_a_folder_without_a_run_or_a_snapshot_is_refused(
         trained_model(Folder(tmp_path))
 
 
-def log_of(folder: Path, step: int, seconds: float = 0.0) -> RunLog:
-    chosen = options(folder, "run")
-    plan = chosen.plan((), 2, 30, chosen.config())
-    return RunLog(folder / "log.jsonl", plan, step, seconds)
-
-
 def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
-    log = log_of(tmp_path, 2, 10.0)
-    log.add(3, torch.tensor([1.0, 3.0]), torch.tensor(4.0))
-    log.add(4, torch.tensor([3.0, 5.0]), torch.tensor(6.0))
+    chosen, told = options(tmp_path, "run"), list[str]()
+    plan = replace(chosen.plan((), 2, 30, chosen.config()), steps=364)
+    log = RunLog(tmp_path / "log.jsonl", plan, 2, 10.0, told.append)
+    log.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
+    log.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))
     line = log.line(4, 12.0)
     assert (line["loss_forward"], line["loss_backward"], line["loss"]) == (2.0, 4.0, 3.0)
     assert line["gradient_norm"] == 5.0 and line["tokens"] == 80
     assert line["tokens_per_second"] == pytest.approx(20.0)
-    shown = log_line(line, 364)  # 360 steps of 20 tokens at 20 tokens/s
-    assert shown.startswith("20 tokens/s  loss 2.000 forward, 4.000 backward")
-    assert shown.endswith(" backward  6 min left")
-    assert log_line(line, 7_500).endswith("  2 h 5 min left")
-    assert log_line(line, 63).endswith(" backward  59 s left")
-    assert log_line(line, 64).endswith(" backward  1 min left")
-    assert log_line(line, 4).endswith(" backward")
     log.write(line)
-    log.add(5, torch.tensor([1.0, 1.0]), torch.tensor(1.0))
+    assert read(tmp_path / "log.jsonl") == [line]
+    # 360 steps of 20 tokens at 20 tokens/s
+    figures = "20 tokens/s  loss 2.000 forward, 4.000 backward"
+    assert told == [f"4/364  {figures}  0:06:00 left"]
+    assert shown(line, 4) == figures
+    log.add(torch.tensor([1.0, 1.0]), torch.tensor(1.0))
     assert log.line(5, 13.0)["loss"] == 1.0
 
 
