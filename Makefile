@@ -85,9 +85,9 @@ test-faults: $(VENV)/.installed-dev
 # HAProxy, where Ray by default waits half a minute before it ends a replica.
 test-scale: $(VENV)/.installed-scale
 	$(BIN)/python -m pytest -m scale --ignore tests/service/test_ray_serve.py --ignore tests/service/test_table_embedder.py
-	$(BIN)/python -m pytest -p tests.support.ray_plugin tests/service/test_ray_serve.py tests/service/test_table_embedder.py
+	$(BIN)/python -m pytest -p tests.support.ray_cluster tests/service/test_ray_serve.py tests/service/test_table_embedder.py
 	RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S=1 \
-	  $(BIN)/python -m pytest -p tests.support.ray_plugin tests/service/test_ray_serve.py
+	  $(BIN)/python -m pytest -p tests.support.ray_cluster tests/service/test_ray_serve.py
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not scale" tests/docker

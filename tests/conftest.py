@@ -102,10 +102,7 @@ def scripted() -> Iterator[ScriptedServer]:
 @pytest.fixture(scope="session")
 def searched(server: Running) -> Running:
     """The same server, once it can answer POST /neighbours."""
-    # usearch: torch and Ray have to be loaded before it.
-    from tests.support.uses import until_embedded  # noqa: PLC0415
-
-    until_embedded(server)
+    server.until_embedded()
     return server
 
 

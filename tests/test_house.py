@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.allennlp_archives import archive, state_of
+from tests.support.checkpoint_formats import archive, state_of
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"elmo_model": "model", "elmo_serve": "service", "elmo_client": "client"}

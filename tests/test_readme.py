@@ -24,7 +24,7 @@ import pytest
 
 from elmo_model.models.catalogue import CATALOGUE
 from tests.support.checkpoints import original_size_pair
-from tests.support.mirror import serving_files
+from tests.support.download_server import serving_files
 from tests.support.servers import SMALL, free_port
 
 ROOT = Path(__file__).parents[1]

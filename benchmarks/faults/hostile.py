@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from tests.support.raw_http import connected
+from tests.support.http_messages import connected
 from tests.support.servers import Running
 
 BODY_BYTES = 1 << 20

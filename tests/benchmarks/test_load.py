@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.comparison import Reference
 from benchmarks.connections import Connections, LostError
 from benchmarks.load import Phase, Sender, closed_loop, open_loop
+from tests.support.clock import VirtualLoop, in_virtual_time
 from tests.support.scripted_server import (
     Responder,
     ScriptedServer,
@@ -30,7 +31,6 @@ from tests.support.scripted_server import (
     respond,
 )
 from tests.support.servers import Running, free_port
-from tests.support.virtual_time import VirtualLoop, in_virtual_time
 from tests.test_benchmarks import started
 
 WHOLE = b"HTTP/1.1 200 OK\r\nX-Some: Thing\r\ncontent-length: 2\r\n\r\nok"

@@ -10,8 +10,8 @@ import pytest
 from elmo_client import Client
 from tests.client.both_clients import CLIENTS
 from tests.conftest import KEY
-from tests.support.language_models import write_bundle
 from tests.support.servers import Running, running
+from tests.support.training import write_bundle
 
 
 @pytest.fixture(scope="module", params=CLIENTS)

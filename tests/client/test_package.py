@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.support.requirements import closure
+from tests.docker.test_constraints import closure
 from tests.support.scripted_server import ScriptedServer
 
 CLIENT = Path(__file__).parents[2] / "client"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
+from importlib.metadata import requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-from tests.support.requirements import closure
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -27,6 +27,26 @@ REQUIREMENTS = [
     *PROJECT["dependency-groups"]["clients"],
     *(text for text in PROJECT["dependency-groups"]["dev"] if isinstance(text, str)),
 ]
+
+
+def closure(requirements: Iterable[str]) -> set[str]:
+    """Return the names of what these requirements bring along, themselves included.
+
+    What torch's CUDA build brings is left out: it pins its libraries itself.
+    """
+    seen: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name in seen or name.startswith(("nvidia-", "cuda-", "triton")):
+            continue
+        seen.add(name)
+        for each in map(Requirement, requires(name) or ()):
+            extras = ("", *requirement.extras)
+            if each.marker is None or any(each.marker.evaluate({"extra": e}) for e in extras):
+                waiting.append(each)
+    return seen
 
 
 def test_each_line_is_one_exact_version_in_alphabetical_order() -> None:

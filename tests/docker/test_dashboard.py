@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,10 +18,17 @@ import yaml
 
 from tests.docker.engine import ROOT
 from tests.docker.test_alerts import series
-from tests.support.prometheus import BOARD, PANELS, scraped
-from tests.support.servers import SMALL, Running, running
+from tests.support.servers import SMALL, Running, free_port, running
 
 FOLDER = ROOT / "docker" / "grafana"
+VARIABLES = {"$__rate_interval": "10s", "$instance": ".*", "$model": ".*"}
+
+BOARD: dict[str, Any] = json.loads((FOLDER / "elmo-serve.json").read_text())
+PANELS: dict[str, list[str]] = {
+    panel["title"]: [target["expr"] for target in panel["targets"]]
+    for panel in BOARD["panels"]
+    if panel["type"] != "row"
+}
 
 
 def test_the_dashboard_can_be_imported_beside_any_prometheus() -> None:
@@ -76,17 +86,65 @@ def loaded(server: Running, *options: str) -> Iterator[None]:
         process.wait(30)
 
 
+@contextmanager
+def scraped(folder: Path, server: Running) -> Iterator[httpx.Client]:
+    """Let a real Prometheus scrape the server each second; yield its client, or skip."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed")
+    config = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    config["rule_files"] = [str(ROOT / "docker" / "prometheus" / "alerts.yml")]
+    config["scrape_configs"] = [
+        {
+            "job_name": "elmo",
+            "static_configs": [{"targets": [httpx.URL(server.url).netloc.decode()]}],
+        }
+    ]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    port = free_port()
+    process = subprocess.Popen(
+        [
+            "prometheus",
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=error",
+        ]
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        server.until(lambda: _is_ready(url))
+        with httpx.Client(base_url=url, timeout=30) as client:
+            yield client
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(url + "/-/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def result(prometheus: httpx.Client, query: str) -> list[Any]:
+    """Return the samples of a query of the dashboard now, with its variables filled in."""
+    for variable, value in VARIABLES.items():
+        query = query.replace(variable, value)
+    answer = prometheus.get("/api/v1/query", params={"query": query}).json()
+    assert answer["status"] == "success", (query, answer)
+    found: list[Any] = answer["data"]["result"]
+    return found
+
+
 @pytest.mark.long
 def test_every_query_returns_data_after_a_load(tmp_path: Path) -> None:
     with running(tmp_path, model=SMALL) as server, scraped(tmp_path, server) as prometheus:
 
         def empty() -> set[str]:
-            return {
-                query
-                for queries in PANELS.values()
-                for query in queries
-                if not prometheus.value(query)
-            }
+            queries = {query for panel in PANELS.values() for query in panel}
+            return {query for query in queries if not result(prometheus, query)}
 
         with loaded(server, "--clients", "4"):
             server.until(lambda: not empty())

@@ -16,8 +16,7 @@ import yaml
 from benchmarks.comparison import Request
 from tests.docker.engine import ROOT, Stack, run
 from tests.docker.test_compose import eventually
-from tests.support.load import Load
-from tests.support.replicas import CLIENTS, requests_of
+from tests.support.replicas import CLIENTS, Load, requests_of
 from tests.support.servers import free_port, write_task
 
 pytestmark = pytest.mark.docker

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import KEY
 from tests.support.browser import Page
-from tests.support.mirror import serving_files
+from tests.support.download_server import serving_files
 from tests.support.servers import SMALL, Running, running
 
 pytestmark = pytest.mark.long

@@ -18,7 +18,7 @@ from elmo_serve.errors import (
     TryLater,
     pointer,
 )
-from tests.support.errors import ERRORS
+from tests.support.http_messages import ERRORS
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 

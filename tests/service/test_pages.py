@@ -31,11 +31,10 @@ from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
-from tests.support.errors import ERRORS
 from tests.support.fork_server import with_elmo
 from tests.support.golden import GOLDEN
+from tests.support.http_messages import ERRORS
 from tests.support.servers import SMALL, Running, running
-from tests.support.uses import until_embedded
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOOLS = (
@@ -262,7 +261,7 @@ def test_tasks_takes_a_table_to_a_served_task(english: Running) -> None:
 def test_the_program_of_explore_prints_the_table_of_the_page(english: Running) -> None:
     section = read("explore.md").split("\n## The nearest uses of a word\n")[1]
     shown = dict(reversed(BLOCK.findall(section)))
-    until_embedded(english)
+    english.until_embedded()
 
     program = Block("explore.md", 0, "python", shown["python"], "")
     assert run(program, english, {"__name__": "__main__"}) == shown[""]

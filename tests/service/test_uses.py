@@ -16,8 +16,8 @@ from elmo_serve.errors import Unavailable
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.uses import Indexes, ModelUses, check_indexes, open_indexes
 from tests.support.engines import MODEL, Bench, bench, turns, until
-from tests.support.gated_worker import INFO, RAISES, GatedWorker, mark
-from tests.support.uses import made_up_index
+from tests.support.made_up import made_up_index
+from tests.support.workers import INFO, RAISES, GatedWorker, mark
 
 TEXT = (("a", "bank"), ("the", "bank", "of", "a", "river"), ("play",), ("He", "plays", "."))
 TOKENS = sum(map(len, TEXT))

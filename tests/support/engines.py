@@ -1,4 +1,4 @@
-"""An engine over fake workers, in virtual time, that must give back everything at its end."""
+"""An engine over fake workers in virtual time, and requests for the parts of the scheduler."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import cycle
 
+import numpy as np
 import orjson
 
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.metrics import Metrics
-from elmo_serve.processes.arena import Arena
+from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.processes.clock import Clock
 from elmo_serve.processes.slot import Child, ChildOptions
 from elmo_serve.scheduling.admission import QueueLimits
+from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.fair_queue import FairQueue
+from elmo_serve.scheduling.request import Request, Sentences
 from elmo_serve.selection import Output
 from elmo_serve.workers.language_results import Wanted
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
-from tests.support.gated_worker import DIMENSION, GatedWorker, mark
-from tests.support.virtual_time import LoopClock
+from tests.support.clock import LoopClock
+from tests.support.workers import DIMENSION, GatedWorker, mark
 
 MODEL = "default"
 TOP = Output(layers=(2,))
@@ -197,3 +200,34 @@ def check(embedded: Embedded, sentences: Sequence[list[str]], output: Output = T
 def texts(sentences: Iterable[list[str]]) -> set[bytes]:
     """Return sentences as workers get them."""
     return {orjson.dumps(sentence) for sentence in sentences}
+
+
+OUTPUT = Output(layers=(0,), stacked=True)
+
+
+def request_of(
+    lengths: Sequence[int],
+    *,
+    now: float = 0.0,
+    spacing: float = 1.0,
+    budget: Budget | None = None,
+    on_end: Callable[[], None] = lambda: None,
+    is_bulk: bool = False,
+) -> Request:
+    """Return a request with sentences of these lengths; no two are equal."""
+    texts = [b"%d" % index for index in range(len(lengths))]
+    sentences = Sentences(texts, lengths, [OUTPUT] * len(lengths))
+    held = (budget or budget_of()).hold("", sentences.cost)
+    return Request(sentences, held, now, spacing, on_end, is_bulk)
+
+
+def budget_of() -> Budget:
+    """Return a budget that is never used up."""
+    return Budget(1 << 40, "tokens", "")
+
+
+def vectors_of(number: float) -> Vectors:
+    """Return the vectors of one token: one number in shared memory."""
+    block = Arena().acquire(4)
+    block.array.view(np.float32)[0] = number
+    return Vectors(block, 0, (1,), "float32")

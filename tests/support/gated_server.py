@@ -23,8 +23,8 @@ from elmo_serve.processes.arena import Arena
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import RunnerSettings
-from tests.support.gated_worker import GatedWorker
 from tests.support.servers import Running, running
+from tests.support.workers import GatedWorker
 
 
 class SignalledWorker(GatedWorker):

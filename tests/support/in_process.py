@@ -22,10 +22,10 @@ from elmo_serve.processes.arena import Arena, Block
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
-from tests.support.asgi import http_scope, pieces
 from tests.support.engines import turns, until
-from tests.support.gated_worker import GatedWorker, ModelWorker
+from tests.support.http_messages import http_scope, pieces
 from tests.support.servers import SMALL
+from tests.support.workers import GatedWorker, ModelWorker
 
 
 class HelpersHere(HelperPool):

@@ -35,10 +35,9 @@ from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
 from elmo_serve.workers.staging import Staging
-from tests.support.clock import SteppedClock
-from tests.support.late_executor import LateExecutor
-from tests.support.pretend_device import NAME, DeviceTensor, PretendDevice, make
-from tests.support.runner_messages import Messages, serve, served
+from tests.support.clock import LateExecutor, SteppedClock
+from tests.support.cuda import NAME, DeviceTensor, PretendDevice, make
+from tests.support.workers import Messages, serve, served
 
 CHARACTERS, WORDS = "allennlp/small", "elmoformanylangs/word_and_char"
 RUNS = (

@@ -19,7 +19,7 @@ from elmo_client import AsyncClient, ElmoError
 from elmo_serve.ray_serve import Embeddings, deployment
 from elmo_serve.settings.text import from_strings
 from tests.support.answers import Answers, sentences
-from tests.support.load import Load
+from tests.support.replicas import Load
 from tests.support.servers import free_port, until
 
 SENTENCES = sentences(None, 240, random.Random(5))

@@ -91,6 +91,12 @@ class Running:
         shown = {name: value for name, value in members.items() if name != "fit"}
         until(lambda: shown.items() <= httpx.get(url, params=model).json().items())
 
+    def until_embedded(self) -> None:
+        """Wait until it can answer POST /neighbours over the text that comes with the program."""
+        body = {"tokens": ["a"], "token": 0}
+        with self.client() as client:
+            until(lambda: client.post("/neighbours", json=body).status_code == 200, seconds=600)
+
     def descriptors(self) -> list[str]:
         """Return the targets of the descriptors that the server process holds."""
         found = []

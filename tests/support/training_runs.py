@@ -11,7 +11,7 @@ from elmo_model.training import snapshot
 from elmo_model.training.command import TrainOptions
 from elmo_model.training.recipe import RECIPES, Recipe
 from elmo_model.training.snapshot import Snapshot
-from tests.support import training_golden as golden
+from tests.support import training as golden
 from tests.support.checkpoints import write_pair
 
 TEXT = str(golden.FOLDER / "train.txt")

@@ -78,8 +78,8 @@ def test_every_bit_is_kept_by_both_formats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (MATRIX[:4], r"has shape \(4, 8\), expected \(8, 8\) by lstm\.projection_dim"),
-        (torch.ones(1).expand(8, 8), "stores 4 bytes, expected 256"),
+        (MATRIX[:4], r"expected \(8, 8\)"),
+        (torch.ones(1).expand(8, 8), "stores 4 bytes"),
     ],
     ids=["shape", "strides"],
 )
@@ -92,6 +92,6 @@ def test_a_matrix_of_another_size_is_refused(tmp_path: Path, matrix: object, mes
 def test_one_of_two_matrices_is_chosen_by_its_path(tmp_path: Path) -> None:
     folder = aligned(tmp_path / "fr", name="a.pth")
     torch.save(2 * MATRIX, folder / "b.pth")
-    with pytest.raises(CheckpointError, match=r"holds a\.pth, b\.pth, expected one align\.pth"):
+    with pytest.raises(CheckpointError, match=r"a\.pth, b\.pth"):
         load(folder)
     assert load(folder / "a.pth").origin.revision != load(folder / "b.pth").origin.revision

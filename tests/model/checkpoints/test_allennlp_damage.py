@@ -23,39 +23,24 @@ CELL0 = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 Damage = Callable[[Path], object]
 
 REFUSED: dict[str, tuple[Damage, str]] = {
-    "truncated": (truncated, r"weights\.hdf5: is not a whole HDF5 file: .*truncated"),
+    "truncated": (truncated, "whole HDF5"),
     "unexpected dataset": (
         lambda f: with_dataset(f, "colour", np.zeros(3, dtype=np.float32)),
-        r"weights\.hdf5: colour is found, but not expected",
+        "colour",
     ),
-    "wrong shape": (
-        lambda f: misshapen(f, f"{CELL0}/B"),
-        r"LSTMCell/B has shape \(33,\), expected \(32,\) by .*options\.json",
-    ),
-    "wrong type": (
-        lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros(4, dtype=np.int64)),
-        r"CNN/b_cnn_0 is of type int64, expected float32",
-    ),
+    "wrong shape": (lambda f: misshapen(f, f"{CELL0}/B"), r"B has shape \(33,\)"),
+    "wrong type": (lambda f: with_dataset(f, "CNN/b_cnn_0", np.zeros(4, dtype=np.int64)), "int64"),
     "endless layers": (
         lambda f: change_options(f, "lstm", n_layers=1_000_000),
-        r"Cell2/LSTMCell/W_0 is missing, expected by .*options\.json",
+        "Cell2/LSTMCell/W_0 is missing",
     ),
-    "fewer layers": (
-        lambda f: change_options(f, "lstm", n_layers=1),
-        r"Cell1/.* is found, but not expected by .*options\.json",
-    ),
-    "not text": (lambda f: (f / "options.json").write_bytes(b"\xff\xfe\0"), r"is not JSON"),
-    "deep JSON": (lambda f: (f / "options.json").write_text("[" * 99_999), r"is not JSON"),
-    "too large": (
-        lambda f: (f / "options.json").write_text(" " * (1 << 21)),
-        r"options\.json: is larger than expected, at most 1,048,576 bytes",
-    ),
-    "word input": (
-        lambda f: change_options(f, None, char_cnn=...),
-        r"holds no vocab\.txt or vocab\.txt\.gz",
-    ),
-    "no options": (lambda f: (f / "options.json").unlink(), r"holds no options\.json"),
-    "no weights": (lambda f: (f / "weights.hdf5").unlink(), r"holds no weights\.hdf5"),
+    "fewer layers": (lambda f: change_options(f, "lstm", n_layers=1), "Cell1/"),
+    "not text": (lambda f: (f / "options.json").write_bytes(b"\xff\xfe\0"), "JSON"),
+    "deep JSON": (lambda f: (f / "options.json").write_text("[" * 99_999), "JSON"),
+    "too large": (lambda f: (f / "options.json").write_text(" " * (1 << 21)), "1,048,576 bytes"),
+    "word input": (lambda f: change_options(f, None, char_cnn=...), "vocab"),
+    "no options": (lambda f: (f / "options.json").unlink(), "holds no options"),
+    "no weights": (lambda f: (f / "weights.hdf5").unlink(), "holds no weights"),
 }
 
 
@@ -77,13 +62,13 @@ def test_data_outside_of_the_file_is_not_followed(tmp_path: Path) -> None:
     with h5py.File(weights_file(folder), "r+") as file:
         del file["CNN/b_cnn_0"]
         file.create_dataset("CNN/b_cnn_0", (4,), dtype="f4", external=[(str(secret), 0, 16)])
-    with pytest.raises(CheckpointError, match=r"CNN/b_cnn_0 stores .* bytes in this file"):
+    with pytest.raises(CheckpointError, match="bytes in this file"):
         load(folder)
     other = write_pair(tmp_path / "other")
     with h5py.File(weights_file(folder), "r+") as file:
         del file["CNN/b_cnn_0"]
         file["CNN/b_cnn_0"] = h5py.ExternalLink(str(weights_file(other)), "CNN/b_cnn_0")
-    with pytest.raises(CheckpointError, match=r"CNN/b_cnn_0 is missing"):
+    with pytest.raises(CheckpointError, match="is missing"):
         load(folder)
 
 

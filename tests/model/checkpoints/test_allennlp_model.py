@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError, load, read, save
 from elmo_model.network.elmo import ElmoNetwork
-from tests.support.allennlp_archives import MIXES, PREFIX, archive, state_of
+from tests.support.checkpoint_formats import MIXES, PREFIX, archive, state_of
 from tests.support.checkpoints import write_pair
 
 SENTENCES = [["The", "cat", "sat"], [], ["naïve", "", "x" * 60]]
@@ -134,31 +134,19 @@ def test_without_options_the_published_values_are_assumed_with_a_note(
 State = dict[str, Tensor]
 LAYER = f"{PREFIX}_elmo_lstm._elmo_lstm.forward_layer_0"
 DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
-    "no ELMo": (lambda s: s.clear(), "holds no ELMo, expected one name that ends in _elmo_lstm"),
+    "no ELMo": (lambda s: s.clear(), "holds no ELMo"),
     "two": (
         lambda s: s.update({"b._elmo_lstm._token_embedder._char_embedding_weights": torch.ones(1)}),
-        r"holds 2 ELMos: b\., text_field_embedder\.token_embedder_elmo\._elmo\., expected one",
+        "holds 2 ELMos",
     ),
-    "no bias": (
-        lambda s: s.pop(f"{LAYER}.state_linearity.bias"),
-        r"state_linearity\.bias is missing, expected an array of 1 axes",
-    ),
+    "no bias": (lambda s: s.pop(f"{LAYER}.state_linearity.bias"), "bias is missing"),
     "shape": (
         lambda s: s.update({f"{LAYER}.state_linearity.bias": torch.zeros(33)}),
-        r"state_linearity\.bias has shape \(33,\), expected \(32,\)",
+        r"\(33,\), expected \(32,\)",
     ),
-    "no filters": (
-        lambda s: [s.pop(name) for name in list(s) if "char_conv" in name],
-        r"char_cnn\.filters is \(\), expected pairs",
-    ),
-    "mix": (
-        lambda s: s.pop(f"{PREFIX}scalar_mix_0.scalar_parameters.2"),
-        r"scalar_mix_0\.scalar_parameters\.2 is missing",
-    ),
-    "unexpected": (
-        lambda s: s.update({f"{LAYER}.colour": torch.ones(1)}),
-        r"forward_layer_0\.colour is found, but not expected",
-    ),
+    "no filters": (lambda s: [s.pop(name) for name in list(s) if "char_conv" in name], "filters"),
+    "mix": (lambda s: s.pop(f"{PREFIX}scalar_mix_0.scalar_parameters.2"), "2 is missing"),
+    "unexpected": (lambda s: s.update({f"{LAYER}.colour": torch.ones(1)}), "colour"),
 }
 
 

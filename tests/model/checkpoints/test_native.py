@@ -100,7 +100,7 @@ def _header(path: Path) -> dict[str, str]:
 
 
 def test_a_network_that_is_not_float32_is_not_saved(saved: Path) -> None:
-    with pytest.raises(CheckpointError, match="is not there as float32"):
+    with pytest.raises(CheckpointError, match="float32"):
         save(load(saved).double(), saved)
 
 
@@ -128,37 +128,28 @@ def config(path: tuple[str, str], value: Any) -> Callable[[Header], object]:
 
 
 HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
-    "foreign": (lambda h: h.update(format="pt"), "header format is 'pt', expected 'elmo-serve'"),
-    "later": (lambda h: h.update(format_version="2"), "format_version is '2', expected '1'"),
-    "no config": (lambda h: h.pop("config"), "header config: is not JSON"),
-    "alphabet": (
-        lambda h: h.update(alphabet='{"kind": "runes"}'),
-        "header alphabet kind is 'runes', expected utf8",
-    ),
+    "foreign": (lambda h: h.update(format="pt"), "'pt'"),
+    "later": (lambda h: h.update(format_version="2"), "format_version"),
+    "no config": (lambda h: h.pop("config"), "config: is not JSON"),
+    "alphabet": (lambda h: h.update(alphabet='{"kind": "runes"}'), "runes"),
     "alphabet length": (
         lambda h: h.update(alphabet='{"kind": "utf8", "max_characters": 20}'),
-        "header char_cnn.max_characters is 50, expected 20 by the alphabet",
+        "expected 20",
     ),
-    "endless": (config(("lstm", "layers"), 10**6), r"layers\.2\..* is missing, expected by"),
-    "fewer": (config(("lstm", "layers"), 1), r"layers\.1\..* is found, but not expected"),
-    "cell": (config(("lstm", "cell"), 16), r"has shape \(32,\), expected \(64,\) by the header"),
-    "tasks": (lambda h: h.update(tasks="["), "header tasks is not JSON"),
-    "no name": (lambda h: h.update(tasks='[{"weights": [1, 2, 3]}]'), r"tasks\.0\.name is missing"),
-    "few weights": (
-        lambda h: h.update(tasks='[{"name": "a", "weights": [1]}]'),
-        "expected 3 finite numbers",
-    ),
-    "not finite": (
-        lambda h: h.update(tasks='[{"name": "a", "weights": [1, NaN, 3]}]'),
-        "expected 3 finite numbers",
-    ),
-    "tokenizer": (lambda h: h.update(tokenizer="bpe"), "header tokenizer is 'bpe', expected one"),
-    "trained": (lambda h: h.update(trained='{"tokens": "2"}'), "header trained.tokens is '2'"),
+    "endless": (config(("lstm", "layers"), 10**6), r"layers\.2\..* is missing"),
+    "fewer": (config(("lstm", "layers"), 1), r"layers\.1\..* is found"),
+    "cell": (config(("lstm", "cell"), 16), r"expected \(64,\)"),
+    "tasks": (lambda h: h.update(tasks="["), "tasks is not JSON"),
+    "no name": (lambda h: h.update(tasks='[{"weights": [1, 2, 3]}]'), "name is missing"),
+    "few weights": (lambda h: h.update(tasks='[{"name": "a", "weights": [1]}]'), "finite"),
+    "not finite": (lambda h: h.update(tasks='[{"name": "a", "weights": [1, NaN, 3]}]'), "finite"),
+    "tokenizer": (lambda h: h.update(tokenizer="bpe"), "bpe"),
+    "trained": (lambda h: h.update(trained='{"tokens": "2"}'), "trained.tokens"),
     "centre": (
         lambda h: h.update(centre='{"text": "a", "tokens": 1, "layers": "AAAA"}'),
-        "header centre.layers has 3 bytes",
+        "3 bytes",
     ),
-    "key": (config(("lstm", "colour"), 1), "lstm.colour is not a known key"),
+    "key": (config(("lstm", "colour"), 1), "lstm.colour"),
 }
 
 
@@ -179,5 +170,5 @@ def test_tensors_of_another_type_are_refused(saved: Path) -> None:
     tensors = load_file(saved)
     name = "bilm.forward_stack.layers.0.bias"
     save_file({**tensors, name: tensors[name].double()}, saved, metadata=metadata)
-    with pytest.raises(CheckpointError, match=rf"{name} is of type F64, expected F32, F16, BF16"):
+    with pytest.raises(CheckpointError, match="F64"):
         load(saved)

@@ -74,14 +74,14 @@ def test_one_of_two_pairs_is_chosen_by_a_file(tmp_path: Path) -> None:
         )
     assert not same(load(folder / "a_options.json"), load(folder / "b_weights.hdf5"))
     assert same(load(folder / "b_options.json"), load(folder / "b_weights.hdf5"))
-    with pytest.raises(CheckpointError, match=r"expected one options\.json: name the file itself"):
+    with pytest.raises(CheckpointError, match="expected one"):
         load(folder)
 
 
 def test_a_stored_row_zero_is_accepted_if_it_is_zero(tmp_path: Path) -> None:
     plain = load(write_pair(tmp_path / "plain"))
     assert same(plain, load(with_row_zero(write_pair(tmp_path / "zero"))))
-    with pytest.raises(CheckpointError, match="char_embed has 262 rows and the first is not zero"):
+    with pytest.raises(CheckpointError, match="262 rows"):
         load(with_row_zero(write_pair(tmp_path / "one"), 1.0))
 
 

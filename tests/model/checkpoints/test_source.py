@@ -15,7 +15,7 @@ from elmo_model.checkpoints.source import (
     zipped,
 )
 from tests.support.checkpoints import write_pair
-from tests.support.tars import write_tar
+from tests.support.files import write_tar
 
 CONTENT = {"a.txt": b"first", "b.txt": b"second"}
 SHADOWS = ("._a.txt", "__MACOSX/._a.txt")  # which macOS adds

@@ -7,8 +7,8 @@ import numpy as np
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.source import in_folder
 from elmo_model.checkpoints.tensor_bundle import open_bundle
+from tests.support.checkpoint_formats import variables, write_bundle
 from tests.support.checkpoints import write_pair
-from tests.support.tensor_bundle import variables, write_bundle
 
 
 def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_lines_are_read_as_in_bilm_tf(tmp_path: Path, name: str, content: bytes)
 
 @pytest.mark.parametrize("word", ["a\nb", " a", "a\r", "!!!MAXTERMID"])
 def test_a_word_that_a_line_cannot_hold_is_refused(word: str) -> None:
-    with pytest.raises(CheckpointError, match="cannot stand on a line of its own"):
+    with pytest.raises(CheckpointError, match="line"):
         text_of([*WORDS, word])
 
 
@@ -46,12 +46,12 @@ def test_an_exact_name_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, r"holds no vocab\.txt or vocab\.txt\.gz, expected one"),
-        ({"vocab-a.txt": TEXT, "vocab-b.txt": TEXT}, r"holds vocab-a\.txt, vocab-b\.txt, expected"),
-        ({"vocab.txt.gz": b"plain"}, r"vocab\.txt\.gz: cannot be read"),
-        ({"vocab.txt.gz": gzip.compress(bytes(65 << 20), 1)}, "is larger than expected, at most"),
-        ({"vocab.txt": b"\xe9\n"}, r"vocab\.txt: is not UTF-8"),
-        ({"vocab.txt": b"<S>\n</S>\n"}, r"vocab\.txt: vocabulary lacks <UNK>; expected rows for"),
+        ({}, "holds no"),
+        ({"vocab-a.txt": TEXT, "vocab-b.txt": TEXT}, "vocab-b"),
+        ({"vocab.txt.gz": b"plain"}, "cannot be read"),
+        ({"vocab.txt.gz": gzip.compress(bytes(65 << 20), 1)}, "larger"),
+        ({"vocab.txt": b"\xe9\n"}, "UTF-8"),
+        ({"vocab.txt": b"<S>\n</S>\n"}, "<UNK>"),
     ],
 )
 def test_a_folder_without_a_vocabulary_is_refused(

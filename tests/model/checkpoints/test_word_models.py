@@ -76,14 +76,8 @@ def test_a_written_vocabulary_takes_the_place_of_a_compressed_one(
 
 Damage = Callable[[Path], object]
 REFUSED: dict[str, tuple[Damage, str]] = {
-    "of another model": (
-        lambda f: write_vocabulary(f, (*WORDS, "dog")),
-        r"embedding has shape \(8, 4\), expected \(9, 4\)",
-    ),
-    "width": (
-        lambda f: change_options(f, "lstm", projection_dim=5),
-        r"embedding has shape \(8, 4\), expected \(8, 5\) by .*options",
-    ),
+    "of another model": (lambda f: write_vocabulary(f, (*WORDS, "dog")), r"expected \(9, 4\)"),
+    "width": (lambda f: change_options(f, "lstm", projection_dim=5), r"expected \(8, 5\)"),
 }
 
 

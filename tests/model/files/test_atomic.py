@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.files.atomic import open_replacing, publish, replacing, write_bytes
-from tests.support.full_disk import full_disk
+from tests.support.files import full_disk
 
 
 def by_path(path: Path, data: bytes) -> None:

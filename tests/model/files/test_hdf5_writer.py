@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_model.files.hdf5_writer import hdf5_writer
-from tests.support.full_disk import full_disk
+from tests.support.files import full_disk
 
 ARRAYS = {f"group_{number}/array": np.full(1000, number, np.float32) for number in range(40)}
 

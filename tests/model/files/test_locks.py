@@ -12,7 +12,7 @@ import pytest
 
 from elmo_model.files import locks
 from elmo_model.files.locks import locked_file
-from tests.support.folders import read_only
+from tests.support.files import read_only
 
 
 def test_one_holds_it_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,8 @@ from elmo_model.inference.cuda_graphs import WINDOW, StepGraphs
 from elmo_model.inference.cuda_kernels import cell_by_torch, pointwise
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import TorchLinear
+from tests.support.cuda import NO_LAUNCHES, PretendStream, RecordedGraph
 from tests.support.golden import SMALL
-from tests.support.pretend_device import NO_LAUNCHES
-from tests.support.pretend_streams import PretendStream
-from tests.support.recorded_graph import RecordedGraph
 
 LENGTHS = [5, 0, 1, 70, 8, 9, 16, 17, 3, 3, 64, 65, 130, 7]
 SENTENCES = [[f"word{(n + place) % 11}" for place in range(n)] for n in LENGTHS]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo_model.inference.graph_capture import GraphCapture
-from tests.support.pretend_streams import PretendCuda
+from tests.support.cuda import PretendCuda
 
 
 @pytest.fixture

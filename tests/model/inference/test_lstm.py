@@ -12,11 +12,11 @@ from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack, _gates, loop
 from elmo_model.inference.precision import Precision
 from elmo_model.inference.row_buckets import ANY, STEP_COUNTS, RowCounts
+from elmo_model.inference.steps import whole
 from elmo_model.network.bilm import Stack
 from elmo_model.network.config import LSTMConfig
 from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.threads import ParallelDirections
-from tests.support.stepwise import whole
 
 SIZES = [5, 5, 3, 2, 1, 1]
 FORMS = [

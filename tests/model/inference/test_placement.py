@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support import fork_server
+from tests.support.cuda import IS_POSSIBLE, NAME
 from tests.support.placement import OPERATIONS, RUNS
-from tests.support.pretend_device import IS_POSSIBLE, NAME
 
 pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="torch without devices made in Python")
 

@@ -19,7 +19,7 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.softmax import WordSoftmax
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.training.perplexity import per_token
-from tests.support import training_golden as golden
+from tests.support import training as golden
 
 SENTENCES = [*golden.sentences("heldout.txt")[:12], [], ["of"], ["unheard-of", "", "the"]]
 

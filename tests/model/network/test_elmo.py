@@ -35,12 +35,6 @@ def test_vectors_depend_neither_on_the_batch_nor_on_its_order() -> None:
             torch.testing.assert_close(layers, alone[number], rtol=0, atol=1e-5)
 
 
-def test_each_sentence_has_all_layers_of_its_tokens(elmo: ElmoNetwork) -> None:
-    answers = elmo.embed([["a", "b"], [], [""]])
-    assert [tuple(answer.shape) for answer in answers] == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
-    assert (elmo.config.layers, elmo.config.dimension) == (4, 24)
-
-
 def test_no_sentences_give_no_vectors(elmo: ElmoNetwork) -> None:
     assert elmo.embed([]) == []
     representations, state = elmo([])
@@ -62,17 +56,6 @@ def test_embedding_is_the_forward_pass_without_its_boundaries(elmo: ElmoNetwork)
     assert whole.bounded and whole.lengths == (5, 2, 3, 11)
     for found, layers in zip(elmo.embed(sentences), whole.sentences(), strict=True):
         assert torch.equal(found, layers[:, 1:-1])
-
-
-def test_state_is_a_result_and_is_never_kept(elmo: ElmoNetwork) -> None:
-    before = {name: value.clone() for name, value in elmo.state_dict().items()}
-    with torch.no_grad():
-        once, state = elmo([["a", "b"]])
-        twice, _ = elmo([["a", "b"]])
-        carried, _ = elmo([["a", "b"]], state)
-    assert torch.equal(once.layers, twice.layers)
-    assert not torch.allclose(once.layers[1:], carried.layers[1:], atol=1e-4)
-    assert before.keys() == elmo.state_dict().keys()
 
 
 def test_embedding_applies_no_dropout_and_restores_training_mode(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The projected LSTM: the order of the gates, the forget bias, the clips, the loop over time."""
+"""The projected LSTM: gradients of the clips, the loop over time."""
 
 import pytest
 import torch
@@ -7,13 +7,8 @@ from elmo_model.network.config import LSTMConfig
 from elmo_model.network.lstm import ProjectedLSTM, clip
 
 
-def lstm(
-    *, projected: bool = True, forget_bias: float = 1.0, cell_clip: float | None = None
-) -> ProjectedLSTM:
-    width = 2 if projected else 3
-    layer = ProjectedLSTM(
-        LSTMConfig(1, 3, width, cell_clip, None, True, projected=projected, forget_bias=forget_bias)
-    )
+def lstm() -> ProjectedLSTM:
+    layer = ProjectedLSTM(LSTMConfig(1, 3, 2, None, None, True))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in layer.parameters():

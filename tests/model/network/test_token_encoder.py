@@ -1,4 +1,4 @@
-"""The token encoder: each distinct word once, padding takes part, the gate called carry."""
+"""The token encoder: each distinct word once, padding takes part."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.network.config import CharCNNConfig
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.token_encoder import CharCNN, distinct
 from tests.support.checkpoints import write_pair
@@ -73,21 +72,3 @@ def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: Elmo
     for row in (0, 1, 700, 1499):
         alone = elmo.token_embedder.embed([words[row]])[0]
         torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-6)
-
-
-def cnn(**changes: object) -> CharCNN:
-    values: dict[str, object] = {
-        "characters": 5,
-        "embedding": 1,
-        "filters": ((1, 1),),
-        "highways": 0,
-        "activation": "relu",
-        "max_characters": 4,
-        "projection": False,
-    }
-    network = CharCNN(CharCNNConfig(**{**values, **changes}), 1)  # type: ignore[arg-type]
-    with torch.no_grad():
-        network.characters.copy_(torch.tensor([[0.0], [1.0], [2.0], [-3.0], [9.0]]))
-        network.get_parameter("convolutions.0.weight").fill_(1.0)
-        network.get_parameter("convolutions.0.bias").zero_()
-    return network

@@ -13,7 +13,7 @@ from elmo_model.network.scalar_mix import layer_norm, mix, normalise
 from elmo_model.tasks.examples import Examples
 from elmo_model.tasks.features import Features, encode_by, features_of
 from tests.support import golden
-from tests.support.made_up_vectors import WIDTH, encode, layers_of
+from tests.support.made_up import WIDTH, encode, layers_of
 
 
 @pytest.mark.parametrize("normed", [False, True])

@@ -108,7 +108,7 @@ def test_numbers_that_are_not_finite_are_never_learned() -> None:
     train, held = part("ab" * 40, 0), part("ab" * 10, 1)
     train.vectors[3, 1, 2] = nan
 
-    with pytest.raises(FitError, match="the fit learned numbers that are not finite in round 1"):
+    with pytest.raises(FitError, match="round 1"):
         fitted(train, held)
 
 

@@ -12,7 +12,7 @@ from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batches, CharacterTable, Direction, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import RECIPES
-from tests.support.corpora import corpus_of
+from tests.support.training import corpus_of
 
 SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
 

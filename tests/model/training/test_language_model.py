@@ -9,8 +9,8 @@ import torch
 from elmo_model.training.batches import Batches, CharacterTable
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.recipe import RECIPES
-from tests.support import training_golden as golden
-from tests.support.corpora import corpus_of
+from tests.support import training as golden
+from tests.support.training import corpus_of
 
 ROWS, STEPS = 3, 7
 

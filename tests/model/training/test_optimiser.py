@@ -14,7 +14,7 @@ from elmo_model.training import snapshot
 from elmo_model.training.optimiser import Muon, WeightAverage, optimiser_for
 from elmo_model.training.recipe import RECIPES
 from elmo_model.training.snapshot import Snapshot
-from tests.support import training_golden as golden
+from tests.support import training as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 

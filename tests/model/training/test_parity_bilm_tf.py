@@ -13,8 +13,8 @@ from elmo_model.training.optimiser import optimiser_for
 from elmo_model.training.recipe import RECIPES
 from elmo_model.training.row_stream import RowStream
 from elmo_model.training.sampled_softmax import sampled_loss
-from tests.support import training_golden as golden
-from tests.support.corpora import corpus_of
+from tests.support import training as golden
+from tests.support.training import corpus_of
 
 RECIPE = replace(RECIPES["reference"], clip_norm=1.0, unroll=golden.STEPS)
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import pytest
 
 from elmo_model.training.perplexity import Perplexity, per_token, unigram
 from elmo_model.training.vocabulary import Vocabulary
-from tests.support import training_golden as golden
+from tests.support import training as golden
 
 
 def test_it_is_independent_of_order_and_batches(tmp_path: Path) -> None:

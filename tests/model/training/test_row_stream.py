@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.training.row_stream import Rows, RowStream
-from tests.support.corpora import corpus_of
+from tests.support.training import corpus_of
 
 SENTENCES = [[f"w{s}.{t}" for t in range(length)] for s, length in enumerate([3, 1, 7, 2, 5] * 4)]
 CORPUS = corpus_of(SENTENCES)

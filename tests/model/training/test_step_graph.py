@@ -13,8 +13,7 @@ from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.command import train
 from elmo_model.training.optimiser import Optimisers, optimiser_for
 from elmo_model.training.step_graph import StepGraph
-from tests.support.pretend_streams import PretendCuda
-from tests.support.recorded_graph import RecordedGraph
+from tests.support.cuda import PretendCuda, RecordedGraph
 from tests.support.training_runs import losses, options, weights
 
 

@@ -13,8 +13,8 @@ from elmo_model.uses.files import IndexWriter, open_index, temporary_folder
 from elmo_model.uses.index import UsesIndex
 from elmo_model.uses.indexing import write_index
 from elmo_model.uses.text import IndexFolderError
-from tests.support.full_disk import full_disk
-from tests.support.uses import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
+from tests.support.files import full_disk
+from tests.support.made_up import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
 
 SENTENCES = [["a", "b", "\u2028"], ["c\r"], ["a", "\ud800", "c"]]
 

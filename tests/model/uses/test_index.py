@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from elmo_model.uses.files import open_index
 from elmo_model.uses.index import CANDIDATES, UsesIndex
 from elmo_model.uses.indexing import write_index
-from tests.support.uses import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
+from tests.support.made_up import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
 
 SOURCE = random.Random(1)
 WORDS = [f"w{number}" for number in range(30)]

@@ -12,7 +12,7 @@ from elmo_model.checkpoints import save
 from elmo_model.models.opening import open_model
 from tests.support import fork_server
 from tests.support.command_line import assert_equal_to_the_bit, elmo
-from tests.support.full_disk import full_disk
+from tests.support.files import full_disk
 from tests.support.servers import SMALL
 
 

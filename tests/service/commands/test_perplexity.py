@@ -9,9 +9,9 @@ import pytest
 
 from elmo_model.checkpoints import native
 from elmo_model.models.opening import open_model
-from tests.support import training_golden as golden
+from tests.support import training as golden
 from tests.support.command_line import elmo
-from tests.support.language_models import write_bundle
+from tests.support.training import write_bundle
 
 HELDOUT = golden.FOLDER / "heldout.txt"
 

@@ -16,8 +16,8 @@ from elmo_serve.settings import variable
 from elmo_serve.settings.text import default, from_strings
 from tests.support.checkpoints import small_size_pair
 from tests.support.command_line import elmo
-from tests.support.folders import closed
-from tests.support.mirror import serving
+from tests.support.download_server import serving
+from tests.support.files import closed
 from tests.support.servers import Running
 
 

@@ -9,9 +9,9 @@ from elmo_model.checkpoints import softmax
 from elmo_model.models.opening import open_model
 from elmo_model.training.perplexity import per_token
 from elmo_serve.commands.score import _pieces
-from tests.support import training_golden as golden
+from tests.support import training as golden
 from tests.support.command_line import elmo
-from tests.support.language_models import write_bundle
+from tests.support.training import write_bundle
 
 
 def test_each_token_has_a_row_with_its_surprisal(tmp_path: Path) -> None:

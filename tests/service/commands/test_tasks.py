@@ -11,7 +11,7 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.task import Task
 from elmo_serve.tasks import TaskFolder, TaskOwner
 from tests.support.command_line import elmo
-from tests.support.full_disk import full_disk
+from tests.support.files import full_disk
 from tests.support.servers import SMALL, write_task
 
 MODULE = SMALL.parents[1] / "tensorflow" / "tf_hub"

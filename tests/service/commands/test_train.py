@@ -16,11 +16,11 @@ from elmo_model.files.locks import locked_file
 from elmo_model.models.opening import open_model
 from elmo_model.training.snapshot import Snapshot
 from elmo_serve.commands.train import train
-from tests.support import training_golden as golden
+from tests.support import training as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
+from tests.support.files import full_disk
 from tests.support.fork_server import Forked, forked
-from tests.support.full_disk import full_disk
 from tests.support.training_runs import last_snapshot
 
 TEXT = golden.FOLDER / "train.txt"

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from elmo_serve.files.options import EmbedOptions
-from tests.support.gated_worker import INFO
+from tests.support.workers import INFO
 
 RUN: Final = EmbedOptions("all", "allennlp", input="a.fasta", output="v.h5", model="m")
 

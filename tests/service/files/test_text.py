@@ -14,7 +14,7 @@ import pytest
 from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.files.inputs import INPUTS, FileError
 from elmo_serve.files.text import Corpus, Text
-from tests.support.full_disk import full_disk
+from tests.support.files import full_disk
 
 LINES = ["a b", "Zürich 東京", "c", "d e f", "g"]
 
@@ -32,10 +32,10 @@ def test_a_survey_counts_and_hashes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "form", "message"),
     [
-        ("a\n\nb\n", "plain", "in: no tokens in line 2 of 3;"),
-        ("\n\n", "tab", "in: no tokens in line 1 and 1 more of 2;"),
+        ("a\n\nb\n", "plain", "line 2 of 3"),
+        ("\n\n", "tab", "line 1 and 1 more of 2"),
         ("\n" * 12, "plain", "line 1 and 11 more of 12;"),
-        ("1-2\ta\t_\n\n", "conllu", "in: no tokens in sentence 1 of 1;"),
+        ("1-2\ta\t_\n\n", "conllu", "sentence 1 of 1"),
     ],
 )
 def test_blank_lines_are_named_from_1(
@@ -184,9 +184,7 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         Corpus(tmp_path).text("x.txt").survey()
     for content in ("The bank\n".encode("utf-16-le"), b"The b\0nk\n"):
         (tmp_path / "x.txt").write_bytes(content)
-        with pytest.raises(
-            FileError, match=r"x\.txt:1: has NUL, as UTF-16 does; expected UTF-8, as"
-        ):
+        with pytest.raises(FileError, match=r"x\.txt:1: has NUL"):
             Corpus(tmp_path).text("x.txt").survey()
 
 

@@ -12,8 +12,8 @@ from elmo_serve.http.api_keys import OPEN, KeyRing
 from elmo_serve.http.checks import PROBES
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
-from tests.support.asgi import http_scope
 from tests.support.engines import turns
+from tests.support.http_messages import http_scope
 from tests.support.in_process import InProcess, in_process
 
 KEY = "open-sesame"

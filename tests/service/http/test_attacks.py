@@ -11,8 +11,7 @@ import pytest
 from elmo_serve.http.body import SMALL_BODY_BYTES
 from elmo_serve.http.checks import PROBES
 from tests.conftest import KEY
-from tests.support.processes import own_memory, shared_memory
-from tests.support.raw_http import (
+from tests.support.http_messages import (
     GOOD,
     GUARD_SECONDS,
     HEAD,
@@ -23,6 +22,7 @@ from tests.support.raw_http import (
     response,
     statuses,
 )
+from tests.support.processes import own_memory, shared_memory
 from tests.support.servers import SMALL, Running, running
 
 MIB = 1 << 20

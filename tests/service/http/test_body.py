@@ -12,7 +12,7 @@ from elmo_serve.errors import Overloaded, TooLarge
 from elmo_serve.http.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.deadline import DisconnectError
 from elmo_serve.scheduling.budgets import Budget
-from tests.support.asgi import http_scope, pieces
+from tests.support.http_messages import http_scope, pieces
 
 LARGE = SMALL_BODY_BYTES + 1
 MOST = 1 << 20

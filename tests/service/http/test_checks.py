@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import TYPE_PREFIX, Overloaded
 from elmo_serve.http.checks import RequestChecks
-from tests.support.errors import ERRORS
+from tests.support.http_messages import ERRORS
 
 STATUS = {error.slug: error.status for error in ERRORS}
 

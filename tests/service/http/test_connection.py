@@ -18,8 +18,8 @@ from uvicorn.server import ServerState
 from elmo_serve.http.connection import ConnectionLimits, Http11
 from elmo_serve.http.context import RequestContext
 from elmo_serve.metrics import Metrics
-from tests.support.raw_http import GUARD_SECONDS, statuses
-from tests.support.virtual_time import in_virtual_time
+from tests.support.clock import in_virtual_time
+from tests.support.http_messages import GUARD_SECONDS, statuses
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 30.0

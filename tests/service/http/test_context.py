@@ -10,8 +10,8 @@ import pytest
 
 from elmo_serve.http.context import UNKNOWN, count, count_unparsed
 from elmo_serve.metrics import Metrics
+from tests.support.http_messages import connected, read
 from tests.support.in_process import in_process
-from tests.support.raw_http import connected, read
 from tests.support.servers import Running
 
 

@@ -11,8 +11,8 @@ from starlette.types import Message
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.deadline import Deadlines, DisconnectError
-from tests.support.asgi import http_scope
 from tests.support.engines import until
+from tests.support.http_messages import http_scope
 from tests.support.in_process import in_process
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from elmo_serve.errors import NotAcceptable
 from elmo_serve.http import headers
-from tests.support.asgi import http_scope
+from tests.support.http_messages import http_scope
 
 
 def test_the_first_value_and_every_value_come_without_white_space() -> None:

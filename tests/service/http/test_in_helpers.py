@@ -28,8 +28,8 @@ from elmo_serve.processes.arena import Arena, Vectors, view
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.processes.slot import REAP_SECONDS
 from elmo_serve.scheduling.budgets import Budget
-from tests.support.asgi import http_scope
 from tests.support.clock import FakeClock
+from tests.support.http_messages import http_scope
 from tests.support.processes import children
 
 LIMITS = RequestLimits(10_000, 1_000)

@@ -12,8 +12,8 @@ from elmo_model.uses.files import open_index
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.fork_server import run
+from tests.support.made_up import made_up_index
 from tests.support.servers import SMALL, free_port, running
-from tests.support.uses import made_up_index
 
 TEXT = ["The cat sat on the mat .", "A dog sat near the door .", "The mat is red ."]
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.http_messages import HEAD, connected
 from tests.support.in_process import in_process
-from tests.support.raw_http import HEAD, connected
 from tests.support.servers import Running
 
 INTERACTIVE = [  # eight requests of 900 tokens, each of which fits into a batch

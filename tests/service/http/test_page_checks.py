@@ -16,8 +16,7 @@ from elmo_serve.http.app import create_app
 from elmo_serve.http.checks import host_check
 from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
-from tests.support.asgi import http_scope
-from tests.support.raw_http import connected, read, statuses
+from tests.support.http_messages import connected, http_scope, read, statuses
 from tests.support.servers import SMALL, Running, free_port
 
 HERE = "https://example.org:8443"

@@ -12,8 +12,8 @@ from elmo_serve.settings import Settings
 from elmo_serve.settings.values import ModelSource
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
 from tests.support.engines import until
-from tests.support.gated_worker import INFO, GatedWorker
 from tests.support.servers import SMALL
+from tests.support.workers import INFO, GatedWorker
 
 
 class Unloadable(GatedWorker):

@@ -14,10 +14,10 @@ import pytest_asyncio
 from fastapi.routing import APIRoute
 
 from elmo_serve.errors import TYPE_PREFIX
-from tests.support.errors import ERRORS
+from tests.support.http_messages import ERRORS
 from tests.support.in_process import InProcess, in_process
-from tests.support.language_models import write_bundle
 from tests.support.servers import write_task
+from tests.support.training import write_bundle
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

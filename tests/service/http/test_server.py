@@ -20,8 +20,8 @@ from elmo_serve.http.server import first_steps, listen, run
 from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
 from tests.support.gated_server import close_gate, gated
+from tests.support.http_messages import HEAD, connected, read, statuses
 from tests.support.processes import children
-from tests.support.raw_http import HEAD, connected, read, statuses
 from tests.support.servers import SMALL, Running, running
 
 

@@ -12,8 +12,8 @@ from starlette.requests import Request
 
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.threads import DaemonThreads
-from tests.support.asgi import http_scope
 from tests.support.engines import until
+from tests.support.http_messages import http_scope
 from tests.support.in_process import InProcess, in_process
 
 GUARD_SECONDS = 60.0

@@ -9,7 +9,7 @@ import pytest
 
 from elmo_model.models.published import Published
 from elmo_serve.models.download import CacheSettings, fetch
-from tests.support.mirror import MODEL, Mirror, serving
+from tests.support.download_server import MODEL, Mirror, serving
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.models.download import SUMS, CacheSettings, DownloadError, fetch
-from tests.support.full_disk import full_disk
-from tests.support.mirror import (
+from tests.support.download_server import (
     MODEL,
     OPTIONS,
     OPTIONS_PATH,
@@ -24,6 +23,7 @@ from tests.support.mirror import (
     Mirror,
     assert_whole,
 )
+from tests.support.files import full_disk
 
 Download = Callable[..., Path]
 
@@ -58,15 +58,12 @@ REFUSED = {
     "missing": ({"files": {}}, "the server answered 404, expected 200"),
     "forbidden": ({"statuses": [403]}, "the server answered 403, expected 200"),
     "compressed": ({"encoding": "gzip"}, "came as 'gzip', expected it as it is"),
-    "a page in place of options": (
-        {"files": {OPTIONS_PATH: b"<html>sign in</html>"}},
-        "is not JSON, expected an options file",
-    ),
+    "a page in place of options": ({"files": {OPTIONS_PATH: b"<html>sign in</html>"}}, "JSON"),
     "nested options": ({"files": {OPTIONS_PATH: b"[" * 100_000}}, "is not JSON"),
     "options of bytes": ({"files": {OPTIONS_PATH: b"\xff\xff"}}, "is not JSON"),
     "zeros in place of weights": (
         {"files": {OPTIONS_PATH: OPTIONS, WEIGHTS_PATH: bytes(1 << 20)}},
-        "is no HDF5 file, expected weights",
+        "HDF5",
     ),
 }
 

@@ -20,8 +20,15 @@ from elmo_model.models.published import File, Published
 from elmo_serve.models.download import CacheSettings, DownloadError, check_digests, fetch
 from tests.support.checkpoints import small_size_pair, write_pair
 from tests.support.command_line import elmo
+from tests.support.download_server import (
+    MODEL,
+    OPTIONS,
+    OPTIONS_PATH,
+    WEIGHTS,
+    WEIGHTS_PATH,
+    Mirror,
+)
 from tests.support.golden import GOLDEN
-from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
 
 
 def zipped(folder: Path, prefix: str = "") -> bytes:

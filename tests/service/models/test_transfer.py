@@ -9,7 +9,7 @@ import pytest
 
 from elmo_model.models.published import Published
 from elmo_serve.models.download import CacheSettings, DownloadError, fetch
-from tests.support.mirror import MODEL, WEIGHTS, WEIGHTS_PATH, Mirror, assert_whole
+from tests.support.download_server import MODEL, WEIGHTS, WEIGHTS_PATH, Mirror, assert_whole
 
 Download = Callable[..., Path]
 

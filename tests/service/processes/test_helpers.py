@@ -18,7 +18,7 @@ from elmo_serve.processes.parts import in_order
 from elmo_serve.processes.slot import Started
 from tests.support.clock import FakeClock
 from tests.support.engines import turns
-from tests.support.fake_child import FakeChild
+from tests.support.workers import FakeChild
 
 
 def spell(word: str) -> list[str]:

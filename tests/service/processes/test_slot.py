@@ -29,7 +29,7 @@ from elmo_serve.processes.slot import (
     Slot,
 )
 from tests.support.clock import FakeClock
-from tests.support.fake_child import FakeChild
+from tests.support.workers import FakeChild
 
 GIVEN_UP_DELAY = 300.0
 

@@ -17,6 +17,7 @@ from elmo_serve.scheduling.request import RunningBatch
 from elmo_serve.scheduling.throughput import Backlog
 from elmo_serve.workers.language_results import Scores
 from elmo_serve.workers.messages import Batch, Drop
+from tests.support.clock import in_virtual_time
 from tests.support.engines import (
     ALL,
     MIX,
@@ -31,8 +32,7 @@ from tests.support.engines import (
     turns,
     until,
 )
-from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
-from tests.support.virtual_time import in_virtual_time
+from tests.support.workers import DIES, HANGS, NAN, RAISES, GatedWorker
 
 
 @in_virtual_time

@@ -17,6 +17,7 @@ from elmo_serve.errors import (
     TooLarge,
     Unavailable,
 )
+from tests.support.clock import LoopClock, in_virtual_time
 from tests.support.engines import (
     ALL,
     MIX,
@@ -30,8 +31,7 @@ from tests.support.engines import (
     turns,
     until,
 )
-from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
-from tests.support.virtual_time import LoopClock, in_virtual_time
+from tests.support.workers import DIES, HANGS, NAN, RAISES, GatedWorker
 
 
 @in_virtual_time

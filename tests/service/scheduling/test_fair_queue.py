@@ -17,7 +17,7 @@ from elmo_serve.scheduling.fair_queue import (
     FairQueue,
 )
 from elmo_serve.scheduling.request import Request, SentenceJob, halves, padded_tokens
-from tests.support.requests import budget_of, request_of, vectors_of
+from tests.support.engines import budget_of, request_of, vectors_of
 
 BUDGET = 256
 VECTORS = vectors_of(1.0)

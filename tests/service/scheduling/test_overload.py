@@ -8,9 +8,9 @@ from elmo_serve.errors import DeadlineExceeded, Overloaded
 from elmo_serve.scheduling.dispatcher import SHORTEST_WAIT_SECONDS
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import Sentences
+from tests.support.clock import in_virtual_time
 from tests.support.engines import MODEL, TOP, Bench, bench, same_length
-from tests.support.gated_worker import GatedWorker
-from tests.support.virtual_time import in_virtual_time
+from tests.support.workers import GatedWorker
 
 SECONDS_PER_TOKEN = 1e-4
 BUDGET = 512  # padded tokens of a batch, which takes 51 ms

@@ -12,7 +12,7 @@ from elmo_serve.scheduling.request import (
     cost_of,
 )
 from elmo_serve.selection import Output
-from tests.support.requests import OUTPUT, budget_of, request_of, vectors_of
+from tests.support.engines import OUTPUT, budget_of, request_of, vectors_of
 
 VECTORS = vectors_of(1.0)
 

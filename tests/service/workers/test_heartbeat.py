@@ -28,7 +28,7 @@ from elmo_serve.workers.messages import Batch, Done
 from elmo_serve.workers.model_worker import Runner
 from tests.support.checkpoints import write_pair
 from tests.support.clock import SteppedClock
-from tests.support.runner_messages import Messages, serve
+from tests.support.workers import Messages, serve
 
 DIMENSION = 8
 WORDS = WordVocabulary(("<S>", "</S>", "<UNK>", "a", "b"))

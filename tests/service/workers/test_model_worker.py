@@ -23,7 +23,7 @@ from elmo_serve.selection import Output
 from elmo_serve.workers.messages import Batch, Done, Drop, Failed
 from elmo_serve.workers.model_worker import DeviceLostError, Runner, is_memory_short
 from tests.support.checkpoints import write_pair
-from tests.support.runner_messages import served
+from tests.support.workers import served
 
 
 class AcceleratorError(torch.AcceleratorError):

@@ -14,7 +14,7 @@ from elmo_serve.workers.model_loading import load
 from elmo_serve.workers.model_worker import Runner
 from tests.support.checkpoints import write_pair
 from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
-from tests.support.runner_messages import served
+from tests.support.workers import served
 
 pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
 

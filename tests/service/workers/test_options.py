@@ -30,8 +30,8 @@ from elmo_serve.workers.messages import (
 )
 from elmo_serve.workers.options import worker_options, worker_process
 from tests.support.checkpoints import write_pair
-from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
+from tests.support.workers import GatedWorker
 
 TOP = Output(layers=(2,))
 SENTENCES = [["a", "b"], ["c", "d"], ["Zürich", ""]]

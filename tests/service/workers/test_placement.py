@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import fork_server
-from tests.support.pretend_device import IS_POSSIBLE
+from tests.support.cuda import IS_POSSIBLE
 
 pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="torch without devices made in Python")
 

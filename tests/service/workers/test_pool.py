@@ -21,7 +21,7 @@ from elmo_serve.workers.messages import (
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from tests.support.clock import FakeClock
 from tests.support.engines import TOP
-from tests.support.fake_child import FakeChild
+from tests.support.workers import FakeChild
 
 INFO = ModelInfo("fake", "0", "fake", 3, 4, 0, "float32")
 LABELS = {"model": "m", "device": "cpu"}

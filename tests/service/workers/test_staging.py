@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from elmo_serve.workers.staging import Staging
-from tests.support.late_executor import LateExecutor
+from tests.support.clock import LateExecutor
 
 
 def copies(vectors: list[Tensor], all_finite: bool) -> tuple[list[Tensor], bool]:

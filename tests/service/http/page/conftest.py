@@ -10,8 +10,8 @@ import pytest
 
 from elmo_serve.http.routes.page import FOLDER
 from tests.support.browser import Page
+from tests.support.page import WordPage
 from tests.support.servers import Running, running
-from tests.support.word_page import WordPage
 
 NER = {"weights": [0.5, -1.25, 2.0], "gamma": 1.5}
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.word_page import WordPage
+from tests.support.page import WordPage
 
 ROOT = Path(__file__).parents[4]
 TEXTS = ("We sat on the river's bank.", 'He said "bank" \\ twice: bank.', "Ein Ufer: die Bänke")

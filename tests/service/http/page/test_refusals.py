@@ -1,26 +1,15 @@
 """The page when the server refuses: it says why in words, and asks for a key."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import KEY
 from tests.support.browser import Page
-from tests.support.servers import Running, running
-from tests.support.word_page import WordPage
+from tests.support.page import WordPage
+from tests.support.servers import Running
 
 pytestmark = pytest.mark.long
-
-
-def test_a_text_for_which_the_page_or_the_tokenizer_is_too_small(page: WordPage) -> None:
-    page.compare("bank " * 401)
-    assert "401 tokens; the page compares 400 at most" in page.text("#refusal")
-    assert not page.is_shown("#refusal button")  # the same text is as long again
-    before = len(page.requests("/embed"))
-    page.compare("bank " * 2_001)
-    assert "10,004 characters; the page compares 8,000 at most" in page.text("#refusal")
-    assert len(page.requests("/embed")) == before
 
 
 def test_whatever_answers_instead_of_vectors_is_said_and_tried_again(page: WordPage) -> None:
@@ -45,20 +34,6 @@ def test_whatever_answers_instead_of_vectors_is_said_and_tried_again(page: WordP
     page.click("#refusal button")
     assert not page.is_shown("#refusal")
     assert page.is_shown("#results")
-
-
-def test_a_page_that_is_opened_while_the_model_is_loaded_begins_by_itself(
-    chromium: Page, tmp_path: Path
-) -> None:
-    with running(tmp_path, model="english", until_ready=False) as server:
-        chromium.open(server.url + "/")
-        page = WordPage(chromium, server.url)
-        assert not page.is_shown("#refusal")  # to wait is no alarm
-        chromium.wait_for("document.querySelector('#results').getClientRects().length > 0")
-
-        page.wait()
-        assert not page.is_shown("#refusal")
-        assert page.texts("#card dd")[0] == "english"
 
 
 def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, narrow: Running) -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from tests.support.browser import Page
+from tests.support.page import WordPage
 from tests.support.servers import SMALL, Running, running
-from tests.support.uses import until_embedded
-from tests.support.word_page import WordPage
 
 ASKED = "POST /neighbours"
 
@@ -62,7 +61,7 @@ def test_while_the_text_is_embedded_the_page_says_so_and_asks_again(
 
 
 def test_the_uses_are_those_of_the_route(page: WordPage, server: Running) -> None:
-    until_embedded(server)
+    server.until_embedded()
     page.select("mix")
     page.set("#weight-0", 1.5)
     ask(page)
@@ -88,7 +87,7 @@ def test_the_uses_are_those_of_the_route(page: WordPage, server: Running) -> Non
 def test_nothing_is_asked_before_the_button_and_old_uses_keep_their_name(
     page: WordPage, server: Running
 ) -> None:
-    until_embedded(server)
+    server.until_embedded()
     ask(page)
     name = "Nearest to lead in sentence 1, layer 2"
     assert page.texts("#uses .hint")[0] == name

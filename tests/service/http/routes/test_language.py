@@ -19,11 +19,11 @@ from elmo_model.models import opening
 from elmo_model.training.perplexity import per_token
 from elmo_serve.selection import Output
 from elmo_serve.workers.language_results import Scores
-from tests.support import training_golden as golden
+from tests.support import training as golden
 from tests.support.command_line import elmo
 from tests.support.engines import until
 from tests.support.in_process import InProcess, in_process
-from tests.support.language_models import write_bundle
+from tests.support.training import write_bundle
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

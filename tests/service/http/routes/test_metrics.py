@@ -13,8 +13,8 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import Message
 
-from tests.support.asgi import http_scope, pieces
 from tests.support.engines import until
+from tests.support.http_messages import http_scope, pieces
 from tests.support.in_process import in_process
 from tests.support.servers import Running
 

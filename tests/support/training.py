@@ -1,6 +1,12 @@
-"""Golden data: six training steps of bilm-tf's graph on TensorFlow."""
+"""Training in tests: golden steps, encoded text, and a language model with its softmax.
+
+The golden data are six training steps of bilm-tf's graph on TensorFlow.
+"""
 
 import json
+import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,7 @@ from elmo_model.checkpoints import load, published_pair
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batch, Direction
+from elmo_model.training.corpus import Corpus, encode
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.sampled_softmax import Softmax
 from elmo_model.training.vocabulary import Vocabulary
@@ -101,3 +108,18 @@ def _graph_name(dataset: str) -> str:
     ):
         dataset = dataset.replace(ours, theirs)
     return f"lm/{dataset}"
+
+
+def corpus_of(sentences: Sequence[Sequence[str]]) -> Corpus:
+    """Encode sentences, none of them empty, as one shard; its files are deleted while mapped."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "text.txt"
+        text.write_text("".join(f"{' '.join(words)}\n" for words in sentences), encoding="utf-8")
+        return encode([text], Path(folder) / "corpus", lambda _: None)
+
+
+def write_bundle(folder: Path) -> Path:
+    """Write the checkpoint as TensorFlow saved it; return the folder."""
+    shutil.copytree(FOLDER.parent / "tensorflow" / "bilm_tf", folder)
+    shutil.copy(FOLDER / "vocab.txt", folder)
+    return folder

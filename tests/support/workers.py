@@ -1,9 +1,10 @@
-"""A worker without a model that takes a given time for a batch, or waits for the test."""
+"""Workers without a process: one without a model behind a gate, a model's runner, a bare child."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
-from elmo_serve.processes.arena import view
-from elmo_serve.processes.heartbeat import Alive
+from elmo_serve.processes.arena import Block, BlockName, Bytes, view
+from elmo_serve.processes.channel import Parent
+from elmo_serve.processes.heartbeat import Alive, Heartbeat
 from elmo_serve.workers import model_loading
 from elmo_serve.workers.messages import (
     Batch,
@@ -26,7 +29,7 @@ from elmo_serve.workers.messages import (
     RunnerSettings,
     WarmUp,
 )
-from tests.support.runner_messages import served
+from elmo_serve.workers.model_worker import Runner
 
 DIMENSION = 4
 INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
@@ -175,3 +178,72 @@ def words(sentence: bytes) -> list[str]:
 def mark(sentence: bytes) -> int:
     """Return the number that answers a sentence; small enough for float16."""
     return zlib.crc32(sentence) % 2048
+
+
+class Messages(Parent):
+    """The server's messages to a worker, and all that it sends.
+
+    They are there from the start, except for those in `later` until they are moved. `now` is the
+    clock of the heartbeat, which stands still by default.
+    """
+
+    def __init__(self, *messages: Batch | Drop, now: Callable[[], float] = lambda: 0.0) -> None:
+        self.heart = Heartbeat(self.send, now)
+        self._messages = list(messages)
+        self.later: list[Batch | Drop] = []
+        self.sent: list[object] = []
+        self._thread = threading.get_ident()
+
+    def has_message(self) -> bool:
+        return bool(self._messages)
+
+    def receive(self) -> object:
+        if not self._messages:
+            raise EOFError
+        return self._messages.pop(0)
+
+    def send(self, message: object) -> None:
+        assert threading.get_ident() == self._thread, "only the thread that serves sends"
+        self.sent.append(message)
+
+    def memory(self, block: Block | BlockName) -> Bytes:
+        assert isinstance(block, Block)
+        return block.array
+
+
+def served(runner: Runner, *messages: Batch | Drop) -> list[Message]:
+    """Let a runner work on these messages until the server closes the channel."""
+    return serve(runner, Messages(*messages))
+
+
+def serve(runner: Runner, parent: Messages) -> list[Message]:
+    """Do the same with these messages, and keep all that the runner sends in them."""
+    with pytest.raises(EOFError):
+        runner.serve(parent)
+    return [each for each in parent.sent if isinstance(each, Done | Failed)]
+
+
+class FakeChild:
+    """Implements `processes.slot.Child`; `say` and `end` report what a process would."""
+
+    is_started = is_killed = is_stopped = False
+    is_stuck = False  # in a system call that SIGKILL does not end
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.end: Callable[[str], None] = lambda _: None
+
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
+        self.is_started = True
+        self.say, self.end = on_message, on_exit
+
+    def send(self, message: Any, /) -> None:
+        self.sent.append(message)
+
+    def kill(self) -> None:
+        self.is_killed = True
+        if not self.is_stuck:
+            self.end("was killed by SIGKILL")
+
+    async def stop(self) -> None:
+        self.is_stopped = True

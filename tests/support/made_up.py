@@ -1,16 +1,25 @@
-"""Made-up vectors of three layers, sentences whose labels layer 1 alone tells apart, and a fit."""
+"""Made-up vectors: of tagged sentences for a fit, and of an index of uses."""
 
+from __future__ import annotations
+
+import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples
 from elmo_model.tasks.features import features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
+from elmo_model.uses.files import open_index
+from elmo_model.uses.index import IndexInfo, UsesIndex
+from elmo_model.uses.indexing import write_index
 
 WIDTH = 8
 
@@ -48,3 +57,39 @@ def tagged(count: int, seed: int) -> Examples:
     sentences = [[words[n] + str(source.integers(99)) for n in source.integers(3, size=4)]
                  for _ in range(count)]  # fmt: skip
     return Examples.of_tokens((s, [f"is-{word[0]}" for word in s]) for s in sentences)
+
+
+LAYERS = 3
+DESCRIPTION = IndexInfo("made up", "tiny", "abc", LAYERS, WIDTH, "whitespace")
+
+
+class MadeUp:
+    """A network whose layer 0 is by the word, and the others by the word and its place as well."""
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        return [torch.from_numpy(self.layers(sentence)) for sentence in sentences]
+
+    @staticmethod
+    def layers(sentence: Sequence[str]) -> NDArray[np.float32]:
+        """Return the layers (L + 1, n, 2P) of a sentence."""
+        rows = [[_random(f"0 {word}") for word in sentence]]
+        rows += [
+            [
+                _random(f"0 {word}") + _random(f"{layer} {place} {sentence}")
+                for place, word in enumerate(sentence)
+            ]
+            for layer in range(1, LAYERS)
+        ]
+        return np.array(rows, np.float32).reshape(LAYERS, len(sentence), WIDTH)
+
+
+@cache
+def _random(key: str) -> NDArray[np.float64]:
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return np.random.default_rng(list(digest)).standard_normal(WIDTH) * 2 + 1
+
+
+def made_up_index(folder: Path, sentences: Sequence[Sequence[str]]) -> UsesIndex:
+    """Write the index of some sentences by the made-up network, and open it."""
+    write_index(MadeUp(), sentences, folder, DESCRIPTION, 4_000)
+    return open_index(folder)

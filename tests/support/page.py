@@ -5,12 +5,17 @@ with browser(folder) as chromium:
     page.open()
     page.example("bank")
     page.similarities()
+
+`python -m tests.support.page docs/page` draws the pictures of docs/explore.md.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +23,8 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.browser import Page
+from tests.support.browser import Page, browser
+from tests.support.servers import running
 
 READY = "document.querySelector('main').ariaBusy === 'false'"
 
@@ -170,3 +176,43 @@ class Layers:
         rows = self.centred(factors)
         unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(unit @ unit[reference])
+
+
+def draw(folder: Path, scratch: Path) -> None:
+    """Write `light.png`, `dark.png` and `phone.png`."""
+    with (
+        running(scratch / "server", model="english") as server,
+        browser(scratch) as chromium,
+    ):
+        page = WordPage(chromium, server.url)
+        chromium.prefer(color_scheme="light", reduced_motion="reduce")
+        chromium.resize(1120, 900)
+        page.open()
+        page.open()  # the first one waits for the processes that split text
+        (folder / "light.png").write_bytes(chromium.picture(height=1330))
+
+        chromium.prefer(color_scheme="dark", reduced_motion="reduce")
+        page.example("spring")
+        page.select("mix")
+        page.set("#weight-0", -2)
+        page.set("#weight-1", 1)
+        (folder / "dark.png").write_bytes(chromium.picture(height=1400))
+
+        chromium.prefer(color_scheme="light", reduced_motion="reduce")
+        chromium.resize(360, 700, is_phone=True)
+        page.example("lead")
+        page.select("2")
+        chromium.run("scrollTo(0, document.querySelector('#results').offsetTop - 12)")
+        (folder / "phone.png").write_bytes(chromium.picture())
+
+
+def main() -> None:
+    """Draw into the folder that the command line names."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        draw(folder, Path(scratch))
+
+
+if __name__ == "__main__":
+    main()
