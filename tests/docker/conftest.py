@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -26,17 +27,18 @@ def engine() -> None:
 
 
 @pytest.fixture(scope="session")
-def promtool(engine: None) -> Callable[..., str]:
-    """promtool of the Prometheus that the compose file names, beside docker/prometheus."""
+def promtool(request: pytest.FixtureRequest) -> Callable[..., str]:
+    """promtool beside docker/prometheus: the one on the PATH, or that of Compose's Prometheus."""
+    folder = ROOT / "docker" / "prometheus"
+    command = ["promtool"]
+    if shutil.which("promtool") is None:
+        request.getfixturevalue("engine")
+        mount = ("--volume", f"{folder}:/etc/prometheus:ro", "--workdir", "/etc/prometheus")
+        command = ["docker", "run", "--rm", "--interactive", *mount]
+        command += ["--entrypoint", "promtool", PROMETHEUS]
 
     def call(*arguments: str, text: str | None = None) -> str:
-        folder = f"{ROOT / 'docker' / 'prometheus'}:/etc/prometheus:ro"
-        return run(
-            *("docker", "run", "--rm", "--interactive", "--volume", folder),
-            *("--workdir", "/etc/prometheus", "--entrypoint", "promtool", PROMETHEUS),
-            *arguments,
-            text=text,
-        )
+        return run(*command, *arguments, text=text, folder=folder)
 
     return call
 

@@ -21,11 +21,16 @@ PROMETHEUS = "prom/prometheus:v2.53.3"
 WHEELS_PORT = 8899
 
 
-def run(*command: str, env: dict[str, str] | None = None, text: str | None = None) -> str:
-    """Run a command in the repository's root; return what it wrote to stdout."""
+def run(
+    *command: str,
+    env: dict[str, str] | None = None,
+    text: str | None = None,
+    folder: Path = ROOT,
+) -> str:
+    """Run a command in the repository's root, or another folder; return its output."""
     done = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **(env or {})},
         input=text,
         capture_output=True,
@@ -36,12 +41,18 @@ def run(*command: str, env: dict[str, str] | None = None, text: str | None = Non
     return done.stdout
 
 
+def has_compose() -> bool:
+    """Return whether Docker Compose is installed: without an engine it reads its files alone."""
+    return shutil.which("docker") is not None and _succeeds("docker", "compose", "version")
+
+
 def has_engine() -> bool:
     """Return whether a Docker engine and Compose are available."""
-    return shutil.which("docker") is not None and all(
-        subprocess.run(["docker", *question], capture_output=True, check=False).returncode == 0
-        for question in (["info"], ["compose", "version"])
-    )
+    return has_compose() and _succeeds("docker", "info")
+
+
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ import pytest
 import yaml
 
 from elmo_serve.settings import Settings, variable
-from tests.docker.engine import PROMETHEUS, ROOT, Stack, run
+from tests.docker.engine import PROMETHEUS, ROOT, Stack, has_compose, run
 from tests.docker.test_alerts import RULES
 from tests.support.servers import write_task
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-OVERLAY = yaml.safe_load((ROOT / "docker-compose.gpu.yml").read_text())["services"]
+_REPLICAS = (ROOT / "docker-compose.replicas.yml").read_text().replace("!reset", "")
+PROXY = {"haproxy": yaml.safe_load(_REPLICAS)["services"]["haproxy"]}
 SENTENCES = [["The", "cat", "sat", "."], [], ["account", "at", "the", "bank"]]
 
 
@@ -40,52 +41,29 @@ def test_the_grace_period_exceeds_twice_the_drain_timeout() -> None:
     assert int(seconds) > 2 * Settings.model_fields["drain_timeout_seconds"].default
 
 
-def test_memory_and_processors_are_limited_by_one_variable_each() -> None:
-    assert SERVICES["elmo"]["mem_limit"] == "${MEMORY:-0}"
-    assert SERVICES["elmo"]["cpus"] == "${CPUS:-0}"
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_services_run_without_privileges(name: str) -> None:
-    service = SERVICES[name]
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert "privileged" not in service
-    assert "cap_add" not in service
-
-
-def test_the_service_is_published_to_this_host_alone_unless_told_otherwise() -> None:
-    assert SERVICES["elmo"]["ports"][0].startswith("${HTTP_ADDRESS:-127.0.0.1}:")
-
-
-def test_the_default_image_has_the_cpu_build_of_torch_and_the_overlay_pips_own() -> None:
-    assert SERVICES["elmo"]["build"]["args"]["TORCH_INDEX"].endswith("/whl/cpu}")
-    assert OVERLAY["elmo"]["build"]["args"]["TORCH_INDEX"] == "${TORCH_INDEX_GPU:-}"
-
-
-def test_prometheus_is_published_to_this_host_alone() -> None:
-    assert SERVICES["prometheus"]["ports"][0].startswith("${PROMETHEUS_ADDRESS:-127.0.0.1}:")
+def test_services_run_without_privileges_and_are_published_to_this_host_alone() -> None:
+    for name, service in {**SERVICES, **PROXY}.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not {"privileged", "cap_add"} & service.keys(), name
+        assert all(re.match(r"\$\{\w+:-127\.0\.0\.1\}:", port) for port in service["ports"]), name
     assert SERVICES["prometheus"]["image"] == PROMETHEUS
 
 
-def test_the_overlay_asks_for_as_many_gpus_as_it_names() -> None:
-    (device,) = OVERLAY["elmo"]["deploy"]["resources"]["reservations"]["devices"]
-    assert device["count"] == "${GPU_COUNT:-1}"
-    assert OVERLAY["elmo"]["environment"]["ELMO_DEVICES"] == "${ELMO_DEVICES:-cuda:0}"
-
-
-@pytest.mark.docker
 @pytest.mark.parametrize(
     ("options", "more"),
     [
         ((), set()),
         (("--file", "docker-compose.yml", "--file", "docker-compose.gpu.yml"), set()),
+        (("--file", "docker-compose.yml", "--file", "docker-compose.replicas.yml"), {"haproxy"}),
         (("--profile", "dashboard"), {"grafana"}),
     ],
-    ids=["cpu", "gpu", "dashboard"],
+    ids=["cpu", "gpu", "replicas", "dashboard"],
 )
-def test_compose_accepts_its_files(engine: None, options: tuple[str, ...], more: set[str]) -> None:
+def test_compose_accepts_its_files(options: tuple[str, ...], more: set[str]) -> None:
+    if not has_compose():
+        pytest.skip("Docker Compose is not installed")
     shown = yaml.safe_load(run("docker", "compose", *options, "config"))
     assert shown["services"].keys() == {"elmo", "prometheus"} | more
 

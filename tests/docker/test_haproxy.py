@@ -14,17 +14,14 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from elmo_serve.http.app import create_app
 from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
-from tests.docker.engine import ROOT
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.replicas import CLIENTS, FOLDER, Replica, loaded, proxied
 from tests.support.servers import SMALL, Running, running
 
-OVERLAY = yaml.safe_load((ROOT / "docker-compose.replicas.yml").read_text().replace("!reset", ""))
 CONFIGURATION = (FOLDER / "haproxy.cfg").read_text()
 
 SMALL_BODY = {"sentences": [["small"]], "layers": "top"}
@@ -229,29 +226,3 @@ def test_every_request_for_vectors_may_be_repeated() -> None:
     posts = {path for path, methods in document["paths"].items() if "post" in methods}
 
     assert not {path for path in posts if path not in whole and not path.startswith(starts)}
-    text = (ROOT / "docs" / "api.md").read_text()
-    (listed,) = re.findall(r"`GET`, `HEAD`,([^.]+)", text)
-    assert set(re.findall(r"`(/[^`]*)`", listed)) == whole
-
-
-def test_the_page_names_the_size_of_the_buffer() -> None:
-    (kib,) = re.findall(r"buffer \((\d+) KiB\)", (ROOT / "docs/deploy.md").read_text())
-    assert f"tune.bufsize {1024 * int(kib)}\n" in CONFIGURATION
-
-
-def test_the_proxy_takes_over_the_published_port() -> None:
-    services = OVERLAY["services"]
-    assert services["elmo"]["ports"] == []
-    assert services["haproxy"]["ports"][0].startswith("${HTTP_ADDRESS:-127.0.0.1}:")
-    assert services["haproxy"]["cap_drop"] == ["ALL"]
-
-
-def test_prometheus_reads_the_same_rules_from_every_replica() -> None:
-    folder = ROOT / "docker" / "prometheus"
-    one, several = (
-        yaml.safe_load((folder / name).read_text()) for name in ("prometheus.yml", "replicas.yml")
-    )
-    assert one["rule_files"] == several["rule_files"]
-    jobs = {job["job_name"]: job for job in several["scrape_configs"]}
-    assert jobs["elmo"]["dns_sd_configs"][0]["names"] == ["elmo"]
-    assert {job["job_name"] for job in one["scrape_configs"]} <= jobs.keys()
