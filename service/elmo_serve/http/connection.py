@@ -37,6 +37,8 @@ _STATE: Final = "connection"
 
 _log = logging.getLogger(__name__)
 
+_OUT_OF_MEMORY: Final = "a connection was closed, out of memory"
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -53,6 +55,14 @@ class ConnectionLimits:
     head_seconds: float
     response_seconds: float
     refused: Callable[[int], None]
+
+
+def log_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log a fault that no task has taken: one line where uvloop had no memory to read into."""
+    if isinstance(context.get("exception"), MemoryError):
+        _log.error(_OUT_OF_MEMORY)
+    else:
+        loop.default_exception_handler(context)
 
 
 class Http11(H11Protocol):
@@ -110,7 +120,7 @@ class Http11(H11Protocol):
             super().data_received(data)
         except MemoryError:
             # The parser may have lost some bytes: there is no state to go on from.
-            _log.error("a connection was closed, out of memory")
+            _log.error(_OUT_OF_MEMORY)
             self._is_ended = True
             self._end_with(Unavailable("The server lacks memory.", retry_after=1))
         if self._is_in_request() or self.transport.is_closing():

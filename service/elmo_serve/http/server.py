@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
-from elmo_serve.http.connection import ConnectionLimits, Http11
+from elmo_serve.http.connection import ConnectionLimits, Http11, log_fault
 from elmo_serve.http.context import count_unparsed
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings, SettingsError
@@ -123,6 +123,7 @@ class _UvicornServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start; then tune the interpreter for a process that answers many small requests."""
+        asyncio.get_running_loop().set_exception_handler(log_fault)
         await super().startup(sockets)
         every = ", on every interface" if _is_every(self._server.settings.host) else ""
         _log.info("listening on %s%s", self._server.address, every)

@@ -15,7 +15,7 @@ import uvloop
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from elmo_serve.http.connection import ConnectionLimits, Http11
+from elmo_serve.http.connection import ConnectionLimits, Http11, log_fault
 from elmo_serve.http.context import RequestContext
 from elmo_serve.metrics import Metrics
 from tests.support.clock import in_virtual_time
@@ -485,6 +485,20 @@ async def test_bytes_without_memory_are_answered_503_and_end_their_connection_al
     for _, writer in ends:
         writer.close()
         await writer.wait_closed()
+
+
+async def test_a_read_without_memory_is_one_line_and_other_faults_keep_their_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """uvloop ends a connection that it has no buffer for, and tells the loop's handler."""
+    loop = asyncio.get_running_loop()
+    for error in (MemoryError(), KeyError("other")):
+        log_fault(loop, {"message": "Fatal error on transport", "exception": error})
+
+    assert [(record.name, bool(record.exc_info)) for record in caplog.records] == [
+        ("elmo_serve.http.connection", False),
+        ("asyncio", True),
+    ]
 
 
 def test_the_version_of_uvicorn_has_an_upper_bound() -> None:
