@@ -19,7 +19,6 @@ from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.models import ServedModel
 from elmo_serve.http.parse import Parsed, RequestT, parse, parse_elsewhere
-from elmo_serve.http.schemas.embed import TokenizeRequest
 from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.texts import tokenize
@@ -93,7 +92,7 @@ class EmbeddingCall:
         """
         body, limits = self._body, self.server.models.request_limits
         headers.refuse_fields_in_query(self.scope, model.model_fields)
-        if model is not TokenizeRequest:
+        if model.needs_vectors:
             self.server.engine.check_unread(self._deadline.seconds_left)
         await body.receive(self._receive)
         self._deadline.overdue = _NOT_PARSED

@@ -1,5 +1,6 @@
 """The OpenAPI document: FastAPI's, with the bodies of plain routes, errors and API keys."""
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from fastapi import FastAPI
@@ -9,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from elmo_serve.http.api_keys import is_open
 from elmo_serve.http.error_responses import MEDIA_TYPE, OPENAI, Problem
-from elmo_serve.http.parse import PARSED_BODIES
+from elmo_serve.http.schemas.embed import InputRequest
 from elmo_serve.http.schemas.openai import OpenAIErrorResponse
 
 DESCRIPTION: Final = """\
@@ -29,6 +30,8 @@ TAGS: Final = {
 }
 """The groups of operations. Each router names its own, and each route its `operation_id`: the name
 of a method in generated clients, such as `client.getTask`."""
+
+_SCHEMA: Final = "#/components/schemas/{model}"
 
 _Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
@@ -53,11 +56,14 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         routes=app.routes,
     )
-    requests: list[_Model] = [(model, "validation") for model in PARSED_BODIES]
+    paths = str(document["paths"])
+    requests: list[_Model] = [
+        (model, "validation")
+        for model in _bodies(InputRequest)
+        if repr(_SCHEMA.format(model=model.__name__)) in paths
+    ]
     errors: list[_Model] = [(model, "serialization") for model in (Problem, OpenAIErrorResponse)]
-    _, definitions = models_json_schema(
-        [*requests, *errors], ref_template="#/components/schemas/{model}"
-    )
+    _, definitions = models_json_schema([*requests, *errors], ref_template=_SCHEMA)
     components = document["components"]
     components["schemas"].update(definitions["$defs"])
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -74,6 +80,13 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     return document
 
 
+def _bodies(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield all classes below `kind`."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from _bodies(each)
+
+
 def _add_errors(path: str, responses: dict[str, Any]) -> None:
     """Describe the errors of a route by one `default` response."""
     # FastAPI adds a 422 of its own to every path with a parameter: it never occurs.
@@ -81,6 +94,6 @@ def _add_errors(path: str, responses: dict[str, Any]) -> None:
         del responses["422"]
     is_openai = path.startswith(OPENAI)
     model = OpenAIErrorResponse if is_openai else Problem
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    schema = {"$ref": _SCHEMA.format(model=model.__name__)}
     media_type = "application/json" if is_openai else MEDIA_TYPE
     responses["default"] = {"description": "An error.", "content": {media_type: {"schema": schema}}}

@@ -4,24 +4,15 @@
 """
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
-from pydantic import BaseModel
 
 from elmo_model.errors import shown
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest, TokenizeRequest
-from elmo_serve.http.schemas.language import (
-    MOST_POSITIONS,
-    ScoreRequest,
-    SubstitutesRequest,
-)
-from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.http.schemas.openai import EmbeddingsRequest
+from elmo_serve.http.schemas.embed import InputItems, InputRequest
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.validation import MAX_MEMBERS, refuse_wide, validated
@@ -29,7 +20,7 @@ from elmo_serve.validation import MAX_MEMBERS, refuse_wide, validated
 if TYPE_CHECKING:
     from elmo_serve.http.body import Body
 
-RequestT = TypeVar("RequestT", bound=BaseModel)
+RequestT = TypeVar("RequestT", bound=InputRequest)
 
 MAX_TOKEN_CHARACTERS: Final = 64
 """Longest text, in characters for each token that a sentence may have. Words have 5 on average and
@@ -38,15 +29,6 @@ MAX_TOKEN_CHARACTERS: Final = 64
 MAX_TEXT_CHARACTERS: Final = 1 << 18
 """Longest text in characters, whatever its tokens. A text is split by one call of a helper, which
 gets nothing else for 1.5 s then. A larger value makes texts of other clients wait for longer."""
-
-
-_COUNTED: Final = {
-    "sentences": "sentences",
-    "text": "texts",
-    "input": "sentences",
-    "positions": "lists of positions",
-}
-"""What the items of the members of a body are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +48,7 @@ class Parsed(Generic[RequestT]):
 
     def pointer(self, index: int) -> str:
         """Return the JSON pointer of a sentence in the body."""
-        return _pointer(self.member, index, is_one=self.is_one)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The sentences of a request, and where they are; see `Parsed`."""
-
-    member: str
-    items: Sequence[str | list[str]]
-    is_one: bool = False
+        return pointer(self.member) if self.is_one else pointer(self.member, index)
 
 
 def parse(
@@ -89,23 +62,24 @@ def parse(
         TooLarge: it holds more sentences, or a longer one, than `limits` allows.
     """
     content = bytes(body)
-    most = MOST_POSITIONS if model is SubstitutesRequest else limits.sentences
+    most = min(limits.sentences, model.most_uncounted)
     may_have_many = content.count(b",") >= most or content.count(b":") > MAX_MEMBERS
-    request = validated(model, _counted(content, limits) if may_have_many else content)
-    found = _FINDERS[model](request)
-    items = found.items
-    _check_lengths(found, limits)
-    _check_tokens(found)
+    request = validated(model, _counted(model, content, limits) if may_have_many else content)
+    inputs = request.input_items()
+    _check_lengths(inputs, limits)
+    _check_tokens(inputs)
     return Parsed(
-        request.model_copy(update={found.member: ()}),
-        [item if isinstance(item, str) else orjson.dumps(item) for item in items],
-        [0 if isinstance(item, str) else len(item) for item in items],
-        found.member,
-        found.is_one,
+        request.model_copy(update={inputs.member: ()}),
+        [item if isinstance(item, str) else orjson.dumps(item) for item in inputs.items],
+        [0 if isinstance(item, str) else len(item) for item in inputs.items],
+        inputs.member,
+        inputs.is_one,
     )
 
 
-def _counted(content: bytes, limits: RequestLimits) -> bytes | dict[str, Any]:
+def _counted(
+    model: type[InputRequest], content: bytes, limits: RequestLimits
+) -> bytes | dict[str, Any]:
     """Return a body, as an object if it is one. Raises an error for too many items or members.
 
     They are counted before any of them is looked at: pydantic makes objects and faults of them,
@@ -118,82 +92,15 @@ def _counted(content: bytes, limits: RequestLimits) -> bytes | dict[str, Any]:
         raise MalformedBody(f"The body is not JSON: {error}.") from None
     if not isinstance(body, dict):
         return content
-    for member, unit in _COUNTED.items():
-        if isinstance(items := body.get(member), list):
-            limits.check_count(len(items), unit)
-    if isinstance(tokens := body.get("tokens"), list) and len(tokens) > limits.sentence_tokens:
-        raise limits.too_long(0, len(tokens), "/tokens")
-    if isinstance(lists := body.get("positions"), list):
-        count = sum(len(each) for each in lists if isinstance(each, list))
-        if count > MOST_POSITIONS:
-            detail = f"should have at most {MOST_POSITIONS} numbers in all, found {count}"
-            raise InvalidRequest.of(FieldError("/positions", detail))
+    model.check_counts(body, limits)
     refuse_wide(body)
     return body
 
 
-def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> bool:
-    """Tell whether a request has `text`, and not the field `tokenised`. Raises InvalidRequest."""
-    given = {name for name in type(request).model_fields if getattr(request, name) is not None}
-    if given.issuperset((tokenised, "text")):  # an empty list beside the other counts as left out
-        if not request.text:
-            given.discard("text")
-        elif not getattr(request, tokenised):
-            given.discard(tokenised)
-    exclusive = [name for name in ("layers", "task", "mix") if name in given]
-    if len(exclusive) > 1:
-        raise InvalidRequest(
-            f"At most one of layers, task and mix is allowed; found {' and '.join(exclusive)}.",
-            errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
-        )
-    is_text = "text" in given
-    if is_text == (tokenised in given):
-        found = "both" if is_text else "neither"
-        detail = f"exactly one of `{tokenised}` and `text` is required; found {found}"
-        raise InvalidRequest.of(FieldError(pointer(tokenised), detail))
-    if not is_text and "tokenizer" in given:
-        fault = FieldError("/tokenizer", f"splits `text`; `{tokenised}` are split already")
-        raise InvalidRequest.of(fault)
-    return is_text
-
-
-def _of_sentences(request: SentencesRequest) -> _Found:
-    if _is_text(request, "sentences"):
-        return _Found("text", request.text or ())
-    return _Found("sentences", request.sentences or ())
-
-
-def _of_neighbours(request: NeighboursRequest) -> _Found:
-    if _is_text(request, "tokens"):
-        return _Found("text", [request.text or ""], is_one=True)
-    if not request.tokens:
-        raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
-    return _Found("tokens", [request.tokens], is_one=True)
-
-
-def _of_input(member: str, value: str | list[str] | list[list[str]]) -> _Found:
-    return _Found(member, [value], is_one=True) if isinstance(value, str) else _Found(member, value)
-
-
-_FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
-    EmbedRequest: _of_sentences,
-    ScoreRequest: _of_sentences,
-    SubstitutesRequest: _of_sentences,
-    TokenizeRequest: lambda request: _Found("text", request.text),
-    EmbeddingsRequest: lambda request: _of_input("input", request.input),
-    NeighboursRequest: _of_neighbours,
-}
-
-
-PARSED_BODIES: Final = tuple(_FINDERS)
-"""Every kind of body that `parse` can parse."""
-
-
-def _check_lengths(found: _Found, limits: RequestLimits) -> None:
+def _check_lengths(inputs: InputItems, limits: RequestLimits) -> None:
     """Raise TooLarge for too many tokens or too long a text."""
-    items = found.items
     longest = min(MAX_TOKEN_CHARACTERS * limits.sentence_tokens, MAX_TEXT_CHARACTERS)
-    for index, item in enumerate(items):
+    for index, item in enumerate(inputs.items):
         if isinstance(item, str):
             if len(item) <= longest:
                 continue
@@ -203,33 +110,29 @@ def _check_lengths(found: _Found, limits: RequestLimits) -> None:
                 f"and {MAX_TEXT_CHARACTERS} in any case."
             )
         elif len(item) > limits.sentence_tokens:
-            place = _pointer(found.member, index, is_one=found.is_one)
+            place = inputs.pointer(index)
             raise limits.too_long(index, len(item), place)
         else:
             continue
-        place = _pointer(found.member, index, is_one=found.is_one)
+        place = inputs.pointer(index)
         raise TooLarge(detail, errors=[FieldError(place, detail)])
 
 
-def _check_tokens(found: _Found) -> None:
+def _check_tokens(inputs: InputItems) -> None:
     """Raise InvalidRequest for a sentence that is one token of three or more words.
 
     It was sent without being split. Tokens of treebanks have white space as well: two words, or
     a number in groups, such as "10 000 000".
     """
-    for index, item in enumerate(found.items):
+    for index, item in enumerate(inputs.items):
         if isinstance(item, str) or len(item) != 1:
             continue
         words = item[0].split()
         if len(words) > 2 and not all(map(str.isdecimal, words)):
-            place = _pointer(found.member, index, is_one=found.is_one)
-            text = "a string" if found.member == "input" else "`text`"
+            place = inputs.pointer(index)
+            text = "a string" if inputs.member == "input" else "`text`"
             detail = f"is a token of {len(words)} words, send it as {text}; found {shown(item[0])}"
             raise InvalidRequest.of(FieldError(f"{place}/0", detail))
-
-
-def _pointer(member: str, index: int, *, is_one: bool) -> str:
-    return pointer(member) if is_one else pointer(member, index)
 
 
 async def parse_elsewhere(

@@ -1,6 +1,10 @@
 """The schemas of `POST /embed` and `POST /tokenize`, and of the parts that others share."""
 
-from typing import Annotated, Any, Final, Literal
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -11,6 +15,8 @@ from pydantic import (
     Tag,
 )
 
+from elmo_serve.errors import FieldError, InvalidRequest, pointer
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.mix import MOST_LAYERS, Mix, TaskName
 from elmo_serve.selection import NAMED, Dtype, LayerName, Pooling
 from elmo_serve.validation import (
@@ -43,17 +49,88 @@ TOKENIZER_TEXT: Final = (
 )
 
 
-class TokenizeRequest(BaseModel):
+@dataclass(frozen=True, slots=True)
+class InputItems:
+    """The sentences of a body: texts to split, or lists of tokens, never both.
+
+    They are in the member `member` of the body: its items, or with `is_one` its value.
+    """
+
+    member: str
+    items: Sequence[str | list[str]]
+    is_one: bool = False
+
+    def pointer(self, index: int) -> str:
+        """Return the JSON pointer of a sentence in the body."""
+        return pointer(self.member) if self.is_one else pointer(self.member, index)
+
+
+class InputRequest(BaseModel, ABC):
+    """A body with sentences or texts, as `http.parse` reads it.
+
+    `needs_vectors` tells that a worker computes something for each sentence. `counted` are the
+    members with a list of at most ELMO_MAX_REQUEST_SENTENCES items, each with the word for them in
+    errors. A body with fewer commas than `most_uncounted` is validated without counting them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    needs_vectors: ClassVar[bool] = True
+    counted: ClassVar[Mapping[str, str]] = {"sentences": "sentences", "text": "texts"}
+    most_uncounted: ClassVar[int] = sys.maxsize
+
+    @abstractmethod
+    def input_items(self) -> InputItems:
+        """Return the sentences of the body.
+
+        Raises InvalidRequest for fields that do not go together.
+        """
+
+    @classmethod
+    def check_counts(cls, body: Mapping[str, Any], limits: RequestLimits) -> None:
+        """Raise TooLarge or InvalidRequest for too many items in a body that is not validated."""
+        for member, unit in cls.counted.items():
+            if isinstance(items := body.get(member), list):
+                limits.check_count(len(items), unit)
+
+
+def is_text(request: InputRequest, text: str | list[str] | None, tokenised: str) -> bool:
+    """Tell whether a request has `text`, and not the field `tokenised`. Raises InvalidRequest."""
+    given = {name for name in type(request).model_fields if getattr(request, name) is not None}
+    if given.issuperset((tokenised, "text")):  # an empty list beside the other counts as left out
+        if not text:
+            given.discard("text")
+        elif not getattr(request, tokenised):
+            given.discard(tokenised)
+    exclusive = [name for name in ("layers", "task", "mix") if name in given]
+    if len(exclusive) > 1:
+        raise InvalidRequest(
+            f"At most one of layers, task and mix is allowed; found {' and '.join(exclusive)}.",
+            errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
+        )
+    has_text = "text" in given
+    if has_text == (tokenised in given):
+        found = "both" if has_text else "neither"
+        detail = f"exactly one of `{tokenised}` and `text` is required; found {found}"
+        raise InvalidRequest.of(FieldError(pointer(tokenised), detail))
+    if not has_text and "tokenizer" in given:
+        fault = FieldError("/tokenizer", f"splits `text`; `{tokenised}` are split already")
+        raise InvalidRequest.of(fault)
+    return has_text
+
+
+class TokenizeRequest(InputRequest):
     """Texts to split into tokens."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-    )
+    needs_vectors: ClassVar[bool] = False
 
     text: Texts = Field(description="One string a sentence.")
     tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
     model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
+
+    def input_items(self) -> InputItems:
+        """Return the texts."""
+        return InputItems("text", self.text)
 
 
 Offset = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -91,10 +168,8 @@ _EMBED_EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
-class SentencesRequest(BaseModel):
+class SentencesRequest(InputRequest):
     """Tokenised `sentences`, or `text`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     sentences: Sentences | None = optional(
         None,
@@ -106,6 +181,12 @@ class SentencesRequest(BaseModel):
     )
     tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
     model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
+
+    def input_items(self) -> InputItems:
+        """Return the sentences or the texts."""
+        if is_text(self, self.text, "sentences"):
+            return InputItems("text", self.text or ())
+        return InputItems("sentences", self.sentences or ())
 
 
 class EmbedRequest(SentencesRequest):

@@ -1,9 +1,12 @@
 """The schemas of `POST /score` and `POST /substitutes`."""
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, BeforeValidator, FailFast, Field
 
+from elmo_serve.errors import FieldError, InvalidRequest
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import (
     OFFSETS_TEXT,
     TOKENS_TEXT,
@@ -34,6 +37,12 @@ class ScoreRequest(SentencesRequest):
 class SubstitutesRequest(SentencesRequest):
     """Tokenised `sentences`, or `text`, and the places whose substitutes are returned."""
 
+    counted: ClassVar[Mapping[str, str]] = {
+        **SentencesRequest.counted,
+        "positions": "lists of positions",
+    }
+    most_uncounted: ClassVar[int] = MOST_POSITIONS
+
     positions: Annotated[list[Positions], FailFast()] = Field(
         description="For each sentence a list of numbers of tokens, counted from 0, none twice; at "
         f"most {MOST_POSITIONS} in all."
@@ -47,6 +56,16 @@ class SubstitutesRequest(SentencesRequest):
         "product of their probabilities divided by the share of the word in text, which is "
         "estimated from its rank in the vocabulary, normalised. Default: `both`.",
     )
+
+    @classmethod
+    def check_counts(cls, body: Mapping[str, Any], limits: RequestLimits) -> None:
+        """Raise as `InputRequest.check_counts`, and for too many positions of all sentences."""
+        super().check_counts(body, limits)
+        if isinstance(lists := body.get("positions"), list):
+            count = sum(len(each) for each in lists if isinstance(each, list))
+            if count > MOST_POSITIONS:
+                detail = f"should have at most {MOST_POSITIONS} numbers in all, found {count}"
+                raise InvalidRequest.of(FieldError("/positions", detail))
 
 
 class End(BaseModel):

@@ -1,18 +1,24 @@
 """Bodies of POST /neighbours."""
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
+from pydantic import BaseModel, BeforeValidator, Field, Tag
 
 from elmo_model.uses.index import MAX_NEIGHBOURS
+from elmo_serve.errors import FieldError, InvalidRequest
+from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import (
     TOKENIZER_TEXT,
+    InputItems,
+    InputRequest,
     Int64,
     LayerNumber,
     Text,
     Tokenizer,
     Tokens,
     Usage,
+    is_text,
 )
 from elmo_serve.mix import Mix, TaskName
 from elmo_serve.validation import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
@@ -27,10 +33,8 @@ Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_n
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 
 
-class NeighboursRequest(BaseModel):
+class NeighboursRequest(InputRequest):
     """A token in a sentence. At most one of `layers`, `task` and `mix`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: Text | None = optional(None, "The sentence, which `tokenizer` splits into tokens.")
     tokens: Tokens | None = optional(
@@ -52,6 +56,20 @@ class NeighboursRequest(BaseModel):
         f"How many neighbours are returned at most. Default: {DEFAULT_COUNT}.",
     )
     model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
+
+    def input_items(self) -> InputItems:
+        """Return the one sentence."""
+        if is_text(self, self.text, "tokens"):
+            return InputItems("text", [self.text or ""], is_one=True)
+        if not self.tokens:
+            raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
+        return InputItems("tokens", [self.tokens], is_one=True)
+
+    @classmethod
+    def check_counts(cls, body: Mapping[str, Any], limits: RequestLimits) -> None:
+        """Raise TooLarge for a sentence of too many tokens."""
+        if isinstance(tokens := body.get("tokens"), list) and len(tokens) > limits.sentence_tokens:
+            raise limits.too_long(0, len(tokens), "/tokens")
 
 
 class Neighbour(BaseModel):

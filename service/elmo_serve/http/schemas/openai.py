@@ -1,6 +1,7 @@
 """Bodies of /v1: they are validated by these models, and described."""
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -13,6 +14,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from elmo_serve.http.schemas.embed import (
+    InputItems,
+    InputRequest,
     Text,
     Tokens,
     Vector,
@@ -72,12 +75,15 @@ DIMENSIONS: Final = "The width of the model, `dimension` in `GET /info`; another
 _TEXTS_TEXT: Final = "A text, a list of texts, or a list of lists of token strings."
 
 
-class EmbeddingsRequest(BaseModel):
+class EmbeddingsRequest(InputRequest):
     """A request of OpenAI's embeddings API. Other fields are ignored."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "english", "input": ["The river bank."]}]}
+        extra="ignore",
+        json_schema_extra={"examples": [{"model": "english", "input": ["The river bank."]}]},
     )
+
+    counted: ClassVar[Mapping[str, str]] = {"input": "sentences"}
 
     input: _Texts = Field(description=_TEXTS_TEXT)
     model: ModelName | None = optional(
@@ -89,6 +95,12 @@ class EmbeddingsRequest(BaseModel):
         "float", "`base64`: little-endian float32. Default: `float`."
     )
     dimensions: Dimensions | None = optional(None, DIMENSIONS)
+
+    def input_items(self) -> InputItems:
+        """Return the texts, or the lists of tokens."""
+        if isinstance(self.input, str):
+            return InputItems("input", [self.input], is_one=True)
+        return InputItems("input", self.input)
 
 
 class EmbeddingItem(BaseModel):
