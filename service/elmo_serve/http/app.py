@@ -81,7 +81,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         routes=routes,
     )
     routes[:] = app.routes  # /openapi.json as well, which FastAPI adds: requests count under it
-    app.state.server = server
+    app.state.server, app.state.call_parts = server, server.call_parts()
     describe(app, needs_key=bool(server.keys))
     return app
 

@@ -5,6 +5,7 @@ import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from fastapi import Request
@@ -15,17 +16,18 @@ from starlette.types import Receive, Scope, Send
 from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
 from elmo_serve.http.body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.deadline import Deadlines
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
-from elmo_serve.http.models import ServedModel
+from elmo_serve.http.models import ServedModel, ServedModels
 from elmo_serve.http.parse import Parsed, RequestT, parse, parse_elsewhere
-from elmo_serve.http.splitting import TokenizedTexts
-from elmo_serve.http.state import Server
-from elmo_serve.http.texts import tokenize
+from elmo_serve.http.texts import Tokenize, TokenizedTexts, tokenize
 from elmo_serve.http.threads import DaemonThreads
-from elmo_serve.scheduling.budgets import Hold
-from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.processes.helpers import HelperPool
+from elmo_serve.scheduling.budgets import Budget, Hold
+from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.selection import Output
+from elmo_serve.settings import Settings
 from elmo_serve.workers.language_results import Wanted, interned
 
 P = ParamSpec("P")
@@ -45,6 +47,20 @@ _NOT_COMPUTED: Final = "The vectors were not computed within {:g} s."
 _NOT_WRITTEN: Final = "The vectors were computed within {:g} s, but the response was not written."
 
 
+@dataclass(frozen=True, slots=True)
+class CallParts:
+    """The parts of a server that its calls use; `encoding` and `searching` are their threads."""
+
+    settings: Settings
+    engine: Engine
+    models: ServedModels
+    helpers: HelperPool
+    bodies: Budget
+    deadlines: Deadlines
+    encoding: DaemonThreads
+    searching: DaemonThreads
+
+
 class EmbeddingCall:
     """One request with sentences or texts, up to its response.
 
@@ -56,14 +72,16 @@ class EmbeddingCall:
     """
 
     def __init__(self, request: Request) -> None:
-        self.server: Server = request.app.state.server
+        parts: CallParts = request.app.state.call_parts
+        self._parts = parts
+        self.models = parts.models
         self.scope: Scope = request.scope
         self._receive: Receive = request.receive
-        most = self.server.settings.request_timeout_seconds
-        self._deadline = self.server.deadlines.begin(headers.timeout_seconds(self.scope, most))
-        self._body = Body(self.scope, self.server.bodies, self.server.settings.max_body_bytes)
+        most = parts.settings.request_timeout_seconds
+        self._deadline = parts.deadlines.begin(headers.timeout_seconds(self.scope, most))
+        self._body = Body(self.scope, parts.bodies, parts.settings.max_body_bytes)
         self._client = headers.client(self.scope)
-        self._answer = self.server.engine.answers.hold(self._client)
+        self._answer = parts.engine.answers.hold(self._client)
         self._is_answered = False
         self._work: Future[Any] | None = None  # the last one in a thread
         headers.check_media_type(self.scope)
@@ -90,16 +108,16 @@ class EmbeddingCall:
             ServiceError: see `Body.receive` and `parse`.
             DisconnectError: the client left.
         """
-        body, limits = self._body, self.server.models.request_limits
+        body, limits = self._body, self.models.request_limits
         headers.refuse_fields_in_query(self.scope, model.model_fields)
         if model.needs_vectors:
-            self.server.engine.check_unread(self._deadline.seconds_left)
+            self._parts.engine.check_unread(self._deadline.seconds_left)
         await body.receive(self._receive)
         self._deadline.overdue = _NOT_PARSED
         self._deadline.end_on_disconnect(self._receive)
         if body.size <= SMALL_BODY_BYTES:
             return parse(model, body.take(), limits)
-        return await parse_elsewhere(self.server.helpers, self._client, model, body, limits)
+        return await parse_elsewhere(self._parts.helpers, self._client, model, body, limits)
 
     async def tokenize(
         self,
@@ -107,12 +125,16 @@ class EmbeddingCall:
         body: Parsed[RequestT],
         tokenizer: str | None = None,
     ) -> TokenizedTexts:
-        """Return the tokens of a body as `tokenize.tokenize` does.
+        """Return the tokens of a body; raises as `texts.tokenize`.
 
-        Raises ServiceError; see `tokenize.tokenize`.
+        `tokenizer` is a name of `elmo_model.text.tokenizers`, by default that of the model.
         """
         self._deadline.overdue = _NOT_SPLIT
-        return await tokenize(self.server, self._client, model.info, body, tokenizer=tokenizer)
+        parts = self._parts
+        task = Tokenize.of(model.info, tokenizer, self.models.request_limits.sentence_tokens)
+        return await tokenize(
+            parts.helpers, self._client, task, body, parts.settings.max_queue_tokens
+        )
 
     async def embed(
         self,
@@ -136,7 +158,7 @@ class EmbeddingCall:
         self.reserve(int(size * memory_factor) + more_bytes)
         self._deadline.overdue = _NOT_COMPUTED
         try:
-            embedded = await self.server.engine.embed(
+            embedded = await self._parts.engine.embed(
                 texts.sentences,
                 texts.lengths,
                 outputs,
@@ -162,7 +184,7 @@ class EmbeddingCall:
     async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:
         """Return the JSON of the vectors; see `json_text.write`."""
         return await json_text.write(
-            self.server.helpers, self._client, embedded.vectors, as_objects=as_objects
+            self._parts.helpers, self._client, embedded.vectors, as_objects=as_objects
         )
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -171,11 +193,11 @@ class EmbeddingCall:
         When the time is over, the thread keeps running and its result is discarded; if it has not
         begun by then, it does nothing. The bytes of the response count until it ends.
         """
-        return await self._in(self.server.encoding, work, *args, **kwargs)
+        return await self._in(self._parts.encoding, work, *args, **kwargs)
 
     async def search(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Read an index of uses in a thread: its file system may hang, and encoding must not."""
-        return await self._in(self.server.searching, work, *args, **kwargs)
+        return await self._in(self._parts.searching, work, *args, **kwargs)
 
     async def _in(
         self, threads: DaemonThreads, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs

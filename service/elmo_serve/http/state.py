@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from elmo_serve.http import telemetry
 from elmo_serve.http.api_keys import KeyRing
+from elmo_serve.http.call import CallParts
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.models import ServedModel, ServedModels
@@ -61,6 +62,19 @@ class Server:
     tracer_provider: "TracerProvider | None" = None
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))
+
+    def call_parts(self) -> CallParts:
+        """Return the parts that a call uses."""
+        return CallParts(
+            self.settings,
+            self.engine,
+            self.models,
+            self.helpers,
+            self.bodies,
+            self.deadlines,
+            self.encoding,
+            self.searching,
+        )
 
     async def drain(self) -> bool:
         """Admit nothing more; return whether all that was admitted was answered and sent in time.

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 from starlette.requests import Request
@@ -50,8 +51,9 @@ def call_of(serving: InProcess) -> EmbeddingCall:
 async def test_bytes_are_given_back_at_once_if_no_thread_has_begun() -> None:
     async with in_process() as serving:
         gate, answers = threading.Event(), serving.server.engine.answers
-        serving.server.encoding = DaemonThreads("test", 1)
-        blocked: Future[bool] = serving.server.encoding.submit(gate.wait)
+        encoding = DaemonThreads("test", 1)
+        serving.app.state.call_parts = replace(serving.server.call_parts(), encoding=encoding)
+        blocked: Future[bool] = encoding.submit(gate.wait)
 
         async def respond(call: EmbeddingCall) -> None:
             async with call:

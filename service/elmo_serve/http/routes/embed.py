@@ -57,7 +57,7 @@ async def embed(request: Request) -> Response:
     async with EmbeddingCall(request) as call:
         body = await call.body(EmbedRequest)
         asked = body.request
-        model = call.server.models.get(asked.model)
+        model = call.models.get(asked.model)
         texts = await call.tokenize(model, body, asked.tokenizer)
         output = _output(asked, model)
         more_bytes = 0
@@ -131,7 +131,7 @@ async def tokenize_texts(request: Request) -> Response:
     """Return the tokens that POST /embed makes of the same `text`, without their vectors."""
     async with EmbeddingCall(request) as call:
         body = await call.body(TokenizeRequest)
-        model = call.server.models.get(body.request.model)
+        model = call.models.get(body.request.model)
         found = await call.tokenize(model, body, body.request.tokenizer)
         content = b"".join(json_text.text_members(described(model, body, found)))
         call.reserve(len(content))

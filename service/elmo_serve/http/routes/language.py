@@ -24,8 +24,7 @@ from elmo_serve.http.schemas.language import (
     SubstitutesRequest,
     SubstitutesResponse,
 )
-from elmo_serve.http.splitting import TokenizedTexts
-from elmo_serve.http.texts import check_token
+from elmo_serve.http.texts import TokenizedTexts, check_token
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo
@@ -106,7 +105,7 @@ async def substitutes(request: Request) -> Response:
 
 async def _prepared(call: EmbeddingCall, body: Parsed[Any]) -> tuple[ServedModel, TokenizedTexts]:
     """Return the model, which has a softmax, and the tokens of a body."""
-    model = call.server.models.get(body.request.model)
+    model = call.models.get(body.request.model)
     _softmax(model)
     texts = await call.tokenize(model, body, body.request.tokenizer)
     return model, texts

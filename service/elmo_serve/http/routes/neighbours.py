@@ -41,7 +41,7 @@ async def neighbours(request: Request) -> Response:
     async with EmbeddingCall(request) as call:
         body = await call.body(NeighboursRequest)
         wanted = body.request
-        model = call.server.models.get(wanted.model)
+        model = call.models.get(wanted.model)
         weights = _weights(wanted, model)
         index = model.uses.get()
         texts = await call.tokenize(model, body, wanted.tokenizer)

@@ -12,7 +12,7 @@ from elmo_serve.errors import UnknownModel
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
-from elmo_serve.http.models import ServedModel
+from elmo_serve.http.models import ServedModel, ServedModels
 from elmo_serve.http.routes.common import PlainRoute, TheServer, json_request
 from elmo_serve.http.schemas.openai import (
     EmbeddingsRequest,
@@ -20,9 +20,8 @@ from elmo_serve.http.schemas.openai import (
     ModelCard,
     ModelList,
 )
-from elmo_serve.http.splitting import TokenizedTexts
 from elmo_serve.http.state import Server
-from elmo_serve.http.texts import check_dimensions, check_each_has_tokens
+from elmo_serve.http.texts import TokenizedTexts, check_dimensions, check_each_has_tokens
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.selection import Output, mixture, select
 
@@ -56,7 +55,7 @@ async def embeddings(request: Request) -> Response:
     async with EmbeddingCall(request) as call:
         body = await call.body(EmbeddingsRequest)
         asked = body.request
-        model, output, name = _chosen(call.server, asked.model)
+        model, output, name = _chosen(call.models, asked.model)
         check_dimensions(asked.dimensions, model.info.dimension)
         texts = await call.tokenize(model, body)
         check_each_has_tokens(body, texts)
@@ -81,18 +80,18 @@ async def list_models(server: TheServer) -> ModelList:
 @router.get("/v1/models/{name:path}", operation_id="getModel", summary="Get a model, as OpenAI")
 async def get_model(name: str, server: TheServer) -> ModelCard:
     """Return one name, if the server knows it."""
-    return _card(server, _chosen(server, name)[2])
+    return _card(server, _chosen(server.models, name)[2])
 
 
-def _chosen(server: Server, name: str | None) -> tuple[ServedModel, Output, str]:
+def _chosen(models: ServedModels, name: str | None) -> tuple[ServedModel, Output, str]:
     """Return the model and the output that a name means, and the name as the server spells it."""
     try:
-        model, task = server.models.get(name), ""
+        model, task = models.get(name), ""
     except UnknownModel:
         of_model, _, task = (name or "").rpartition(TASK_SEPARATOR)
         if not of_model or not task:
             raise
-        model = server.models.get(of_model)
+        model = models.get(of_model)
     layers, known = model.info.layers, model.name
     output = select("average", layers)
     if task:
