@@ -22,7 +22,7 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.catalogue import CATALOGUE
 from elmo_serve import ElmoEmbedder
 from elmo_serve.files.inputs import FileError
-from elmo_serve.models.download import DownloadError
+from elmo_serve.models.checks import DownloadError
 from tests.support import golden
 from tests.support.servers import SMALL, Running
 from tests.support.vectors import all_close, close

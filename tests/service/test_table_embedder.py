@@ -13,7 +13,7 @@ import pytest
 
 from elmo_model.models.opening import open_model
 from elmo_serve.files.inputs import FileError
-from elmo_serve.models.download import DownloadError
+from elmo_serve.models.checks import DownloadError
 from elmo_serve.selection import SelectionError
 from elmo_serve.table_embedder import TableEmbedder
 from tests.support.servers import SMALL

@@ -20,7 +20,7 @@ from elmo_client import RequestRefused
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
 from elmo_model.text.tokenizers import tokenizer
-from elmo_serve.models.download import DownloadError
+from elmo_serve.models.checks import DownloadError
 from elmo_serve.vectorizer import ElmoVectorizer, tokens_of
 from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, Running

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 from pathlib import Path
 
 from elmo_model.models.published import File, Published
-from elmo_serve.models.download import SUMS
+from elmo_serve.models.checks import SUMS
 
 OPTIONS = json.dumps({"lstm": {}}).encode()
 WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB

@@ -14,7 +14,8 @@ import click
 
 from elmo_model.models.catalogue import BUILT_IN, path_fault
 from elmo_serve.commands.terminal import download_progress, fail, tell
-from elmo_serve.models.download import DownloadError, cache_settings, locate, with_cache
+from elmo_serve.models.checks import DownloadError
+from elmo_serve.models.download import cache_settings, locate, with_cache
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import allowed, default, from_strings
 from elmo_serve.uses import open_indexes

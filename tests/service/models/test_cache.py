@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from elmo_serve.models.checks import DownloadError
 from elmo_serve.models.download import (
     CacheSettings,
-    DownloadError,
     cache_folder,
     cache_of_environment,
     cache_settings,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import File
-from elmo_serve.models.download import SUMS, DownloadError, check_size, read_sums
+from elmo_serve.models.checks import SUMS, DownloadError, check_size, read_sums
 
 
 def test_a_size_is_allowed_from_the_least_to_the_most() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.models.download import SUMS, CacheSettings, DownloadError, fetch
+from elmo_serve.models.checks import SUMS, DownloadError
+from elmo_serve.models.download import CacheSettings, fetch
 from tests.support.download_server import (
     MODEL,
     OPTIONS,

@@ -17,7 +17,8 @@ import torch
 
 from elmo_model.models.catalogue import CATALOGUE, published_model
 from elmo_model.models.published import File, Published
-from elmo_serve.models.download import CacheSettings, DownloadError, check_digests, fetch
+from elmo_serve.models.checks import DownloadError, check_digests
+from elmo_serve.models.download import CacheSettings, fetch
 from tests.support.checkpoints import small_size_pair, write_pair
 from tests.support.command_line import elmo
 from tests.support.download_server import (

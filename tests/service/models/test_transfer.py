@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import Published
-from elmo_serve.models.download import CacheSettings, DownloadError, fetch
+from elmo_serve.models.checks import DownloadError
+from elmo_serve.models.download import CacheSettings, fetch
 from tests.support.download_server import MODEL, WEIGHTS, WEIGHTS_PATH, Mirror, assert_whole
 
 Download = Callable[..., Path]
