@@ -24,12 +24,17 @@ _LINE_SECONDS = 30.0
 
 @contextmanager
 def steps(
-    console: Console, *, lines: bool = True, clock: Callable[[], float] = time.monotonic
+    console: Console | None = None,
+    *,
+    lines: bool = True,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[OnStep]:
     """Yield a function that shows the current step: a bar, its units and the time left.
 
-    Where the console is no terminal there are `lines` instead, one in 30 seconds.
+    Where the console, by default on standard error, is no terminal there are `lines` instead, one
+    in 30 seconds.
     """
+    console = console or Console(stderr=True)
     is_shown = console.is_terminal and not console.quiet
     told = clock()
     with Progress(

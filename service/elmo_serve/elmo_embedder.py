@@ -17,7 +17,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from elmo_client import CannotSend
 from elmo_client.batches import (
@@ -29,20 +33,18 @@ from elmo_client.batches import (
 )
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LayerName
+from elmo_model.checkpoints import CheckpointError, load_pair
 from elmo_model.errors import shown
 from elmo_model.models.catalogue import is_address, not_published, published_pair
+from elmo_model.models.opening import open_published_pair
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Stateful
 from elmo_serve.models.download import cache_of_environment, fetch, unseen
+from elmo_serve.models.in_process import InProcess, open_network
 from elmo_serve.selection import select
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from elmo_serve.models.in_process import InProcess
 
 BATCH_SIZE = 64
 """AllenNLP's default number of sentences in a batch."""
@@ -145,9 +147,6 @@ class ElmoEmbedder:
         The vectors are (batch, L + 1, longest, 2P), the mask is (batch, longest), int64; both lie
         on the device of `cuda_device`.
         """
-        import torch  # noqa: PLC0415 - heavy
-        from torch.nn.utils.rnn import pad_sequence  # noqa: PLC0415
-
         arrays = self.embed_batch(batch)
         if not arrays:
             raise CannotSend("there is no sentence, expected one or more")
@@ -198,11 +197,6 @@ def _line(line: str, called: str) -> str:
 
 
 def _open(model: str, weight_file: str | Path | None, device: str) -> InProcess:
-    # torch
-    from elmo_model.checkpoints import CheckpointError, load_pair  # noqa: PLC0415
-    from elmo_model.models.opening import open_published_pair  # noqa: PLC0415
-    from elmo_serve.models.in_process import open_network  # noqa: PLC0415
-
     if is_address(model) or is_address(weight_file):
         pair = published_pair(model, str(weight_file))
         if pair is None:

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
-from elmo_model.text import tokenizers
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     WITH_SERVER,
     Number,
     api_key_option,
     device_option,
-    model_of_server,
     model_option,
     precision_option,
     refuse_given,
-    resolve_model,
     server_option,
     threads_option,
     tokenizer_option,
 )
 from elmo_serve.commands.terminal import fail, steps
-from elmo_serve.files.connected import connected
-
-if TYPE_CHECKING:
-    import torch
-
-    from elmo_client import Client
-    from elmo_model.steps import OnStep
-    from elmo_model.tasks.comparison import Comparison
-    from elmo_model.tasks.fitter import FitOptions
-    from elmo_model.tasks.source import LayerSource
 
 _OPTIONS: Final = ("seeds", "validation", "layer_norm", "dropout")
 
@@ -117,85 +103,13 @@ def fit(name: str, out: Path, force: bool, **values: Any) -> None:
     if values["server"] is not None:
         refuse_given(WITH_SERVER, "device", "precision")
         refuse_given("needs the boundary tokens, which no server sends: leave it out", "layer_norm")
-    from elmo_model.tasks.fitter import FitOptions
-    from elmo_serve.commands.fit_report import FittedTask, refuse_existing, table
+    from elmo_serve.commands import fit_task
 
     if not force:
-        refuse_existing(name, out)
-    options = FitOptions(**{key: values.pop(key) for key in _OPTIONS})
+        fit_task.refuse_existing(name, out)
+    options = {key: values.pop(key) for key in _OPTIONS}
     with steps() as step:
-        source, comparison = _fitted(options, step, **values)
-    click.echo(table(comparison))  # before a folder that cannot be written to
-    task, folder = FittedTask(name, options, comparison, source).write(out)
+        fitted = fit_task.fit(name, options, step, **values)
+    click.echo(fit_task.table(fitted.comparison))  # before a folder that cannot be written to
+    task, folder = fitted.write(out)
     click.echo(f"Wrote {task} and {folder}\nTo serve it, copy {task} into the server's ELMO_TASKS")
-
-
-def _fitted(
-    options: FitOptions,
-    on_step: OnStep,
-    *,
-    model: str,
-    device: str,
-    precision: str,
-    threads: int | None,
-    server: str | None,
-    api_key: str | None,
-    **files: Any,
-) -> tuple[LayerSource, Comparison]:
-    """Fit a task on the layers of a model here, or of a server.
-
-    Raises FitError, TextError, CheckpointError and ServerError.
-    """
-    from elmo_model.tasks.source import encoder_source
-    from elmo_serve.models.in_process import place_of
-
-    if server is None:
-        on_step(f"Reading {model}")
-        path, place = resolve_model(model), place_of(device)
-        source = encoder_source(
-            path, place, precision, layer_norm=options.layer_norm, threads=threads
-        )
-        return source, _compared(source, options, on_step, **files)
-    with connected(server, api_key, model_of_server()) as client:
-        source = _layers_of(client, threads)
-        return source, _compared(source, options, on_step, **files)
-
-
-def _compared(
-    source: LayerSource,
-    options: FitOptions,
-    on_step: OnStep,
-    *,
-    train: Path,
-    test: Path | None,
-    limit: int | None,
-    tokenizer: str | None,
-    **reading: Any,
-) -> Comparison:
-    from elmo_model.tasks.comparison import compare
-    from elmo_model.tasks.readers import Reading, read_parts
-    from elmo_model.threads import using_threads
-
-    tokenize = tokenizers.tokenizer(tokenizer or source.tokenizer, source.language)
-    parts = read_parts(train, test, Reading(tokenize=tokenize, **reading), limit)
-    with using_threads(source.threads):
-        return compare(source.encode, *parts, options, on_step)
-
-
-def _layers_of(client: Client, threads: int | None) -> LayerSource:
-    """Return the source of the layers that a server computes, with bounded memory.
-
-    The steps of the fit itself are so short that several threads gain little.
-    """
-    import torch
-
-    from elmo_model.network.elmo import Origin
-    from elmo_model.tasks.source import LayerSource
-
-    info = client.info()
-
-    def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, torch.Tensor]]:
-        return enumerate(map(torch.from_numpy, client.stream(sentences, layers="all")))
-
-    origin = Origin(info["model"], info["format"], info["revision"])
-    return LayerSource(origin, info["tokenizer"], info["language"], encode, threads or 1)

@@ -1,20 +1,32 @@
-"""The output of `elmo fit`: a table for the terminal, the task file, and the head and report."""
+"""The work of `elmo fit`: vectors of a model or a server, the fit, its table and its files."""
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from safetensors.torch import save
 
 from elmo_model.errors import counted
 from elmo_model.files.atomic import write_bytes
-from elmo_model.tasks.comparison import LEARNED, Comparison, Row
+from elmo_model.network.elmo import Origin
+from elmo_model.steps import OnStep
+from elmo_model.tasks.comparison import LEARNED, Comparison, Row, compare
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.fitter import FitOptions
-from elmo_model.tasks.source import LayerSource
+from elmo_model.tasks.readers import Reading, read_parts
+from elmo_model.tasks.source import LayerSource, encoder_source
+from elmo_model.text import tokenizers
+from elmo_model.threads import using_threads
+from elmo_serve.commands.options import model_of_server, resolve_model
+from elmo_serve.files.connected import connected
+from elmo_serve.models.in_process import place_of
+
+if TYPE_CHECKING:  # a fit here needs no HTTP client
+    from elmo_client import Client
 
 _BAR: Final = 40
 """Width of the longest bar, in characters."""
@@ -73,6 +85,67 @@ class FittedTask:
                 "spread": learned.spread,
             },
         }
+
+
+def fit(
+    name: str,
+    chosen: Mapping[str, Any],
+    on_step: OnStep,
+    *,
+    model: str,
+    device: str,
+    precision: str,
+    threads: int | None,
+    server: str | None,
+    api_key: str | None,
+    **files: Any,
+) -> FittedTask:
+    """Fit a task on the layers of a model here, or of a server; `chosen` are of `FitOptions`.
+
+    Raises FitError, TextError, CheckpointError and ServerError.
+    """
+    options = FitOptions(**chosen)
+    if server is None:
+        on_step(f"Reading {model}")
+        path, place = resolve_model(model), place_of(device)
+        source = encoder_source(
+            path, place, precision, layer_norm=options.layer_norm, threads=threads
+        )
+        return FittedTask(name, options, _compared(source, options, on_step, **files), source)
+    with connected(server, api_key, model_of_server()) as client:
+        source = _layers_of(client, threads)
+        return FittedTask(name, options, _compared(source, options, on_step, **files), source)
+
+
+def _compared(
+    source: LayerSource,
+    options: FitOptions,
+    on_step: OnStep,
+    *,
+    train: Path,
+    test: Path | None,
+    limit: int | None,
+    tokenizer: str | None,
+    **reading: Any,
+) -> Comparison:
+    tokenize = tokenizers.tokenizer(tokenizer or source.tokenizer, source.language)
+    parts = read_parts(train, test, Reading(tokenize=tokenize, **reading), limit)
+    with using_threads(source.threads):
+        return compare(source.encode, *parts, options, on_step)
+
+
+def _layers_of(client: "Client", threads: int | None) -> LayerSource:
+    """Return the source of the layers that a server computes, with bounded memory.
+
+    The steps of the fit itself are so short that several threads gain little.
+    """
+    info = client.info()
+
+    def encode(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, torch.Tensor]]:
+        return enumerate(map(torch.from_numpy, client.stream(sentences, layers="all")))
+
+    origin = Origin(info["model"], info["format"], info["revision"])
+    return LayerSource(origin, info["tokenizer"], info["language"], encode, threads or 1)
 
 
 def paths(name: str, out: Path) -> tuple[Path, Path]:

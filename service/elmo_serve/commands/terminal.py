@@ -35,11 +35,9 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 def steps() -> AbstractContextManager[OnStep]:
     """Show the current step on stderr: see `elmo_model.progress`."""
-    from rich.console import Console
-
     from elmo_model import progress
 
-    return progress.steps(Console(stderr=True))
+    return progress.steps()
 
 
 @contextmanager

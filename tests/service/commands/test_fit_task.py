@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from elmo_serve.commands.fit_report import FittedTask, table
 from safetensors import safe_open
 
 from elmo_model.network.elmo import Origin
@@ -14,6 +13,7 @@ from elmo_model.tasks.comparison import Comparison, Row, Scored
 from elmo_model.tasks.fitter import FitOptions, Fitted, MixtureHead
 from elmo_model.tasks.scores import Score
 from elmo_model.tasks.source import LayerSource
+from elmo_serve.commands.fit_task import FittedTask, table
 
 
 def score(value: float, *residuals: float) -> Score:
