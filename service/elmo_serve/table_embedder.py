@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from elmo_serve.files.inputs import FileError
-from elmo_serve.files.outputs.parquet import vector_column
+from elmo_serve.files.outputs.parquet_writer import vector_column
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.in_process import open_network
 from elmo_serve.selection import Pooling, select
