@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +15,7 @@ from elmo_serve.commands.terminal import fail
 from elmo_serve.errors import RequestError
 
 if TYPE_CHECKING:
-    from elmo_model.network.task import Task
-    from elmo_serve.tasks import TaskOwner
+    from elmo_model.network.elmo import ElmoNetwork
 
 
 @click.command()
@@ -39,14 +37,11 @@ def tasks(source: str, folder: Path, force: bool, as_json: bool) -> None:
       $ elmo tasks srl-model.tar.gz tasks --json
     """
     from elmo_model.models.opening import open_model
-    from elmo_serve.tasks import TaskOwner
 
     elmo = open_model(resolve_model(source))
-    found, origin = elmo.tasks, elmo.origin
-    if not found:
+    if not elmo.tasks:
         fail(f"{source}: holds no trained mixes", code=1)
-    owner = TaskOwner(elmo.config.layers, origin.name, origin.name, origin.revision)
-    files = {folder / f"{task.name}.json": _content(task, owner) for task in found}
+    files = _files(elmo, folder)
     _write(files, force=force)
     if as_json:
         entries = [{"file": str(file), **json.loads(data)} for file, data in files.items()]
@@ -54,19 +49,24 @@ def tasks(source: str, folder: Path, force: bool, as_json: bool) -> None:
         return
     for file in files:
         click.echo(f"Wrote {file}")
-    click.echo(f"To serve {_them(found)}, copy {_them(found)} into the server's ELMO_TASKS")
+    them = "them" if len(files) > 1 else "it"
+    click.echo(f"To serve {them}, copy {them} into the server's ELMO_TASKS")
 
 
-def _content(task: Task, owner: TaskOwner) -> bytes:
-    """Return the content of the file of a task; end the command for one that no server reads."""
-    from elmo_serve.tasks import members, parse
+def _files(elmo: ElmoNetwork, folder: Path) -> dict[Path, bytes]:
+    """Return the files of the tasks of a model; end the command for one that no server reads."""
+    from elmo_serve.tasks import TaskOwner, members, parse
 
-    data = json.dumps(members(task, owner), indent=2).encode() + b"\n"
-    try:
-        parse(data, task.name)
-    except (RequestError, ValueError) as error:
-        fail(f"task {task.name!r}: {error}", code=1)
-    return data
+    origin, files = elmo.origin, {}
+    owner = TaskOwner(elmo.config.layers, origin.name, origin.name, origin.revision)
+    for task in elmo.tasks:
+        data = json.dumps(members(task, owner), indent=2).encode() + b"\n"
+        try:
+            parse(data, task.name)
+        except (RequestError, ValueError) as error:
+            fail(f"task {task.name!r}: {error}", code=1)
+        files[folder / f"{task.name}.json"] = data
+    return files
 
 
 def _write(files: dict[Path, bytes], *, force: bool) -> None:
@@ -78,7 +78,3 @@ def _write(files: dict[Path, bytes], *, force: bool) -> None:
     with ExitStack() as stack:
         for file, data in files.items():
             stack.enter_context(replacing(file)).write_bytes(data)
-
-
-def _them(found: Sequence[Task]) -> str:
-    return "them" if len(found) > 1 else "it"
