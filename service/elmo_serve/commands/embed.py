@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -22,17 +23,22 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
+from elmo_serve.commands.server import connected
 from elmo_serve.commands.terminal import download_progress, fail, steps, tell
 from elmo_serve.files.folder import kept
 from elmo_serve.files.forecast import Forecast
 from elmo_serve.files.inputs import INPUTS
-from elmo_serve.files.outputs import OUTPUTS, PARTS
+from elmo_serve.files.outputs import OUTPUTS, PARTS, is_stream
 from elmo_serve.files.text import Text
 from elmo_serve.selection import NAMED, Pooling
 
 if TYPE_CHECKING:
     from elmo_serve.files.options import EmbedOptions
     from elmo_serve.files.run import EmbedRun
+    from elmo_serve.workers.messages import ModelInfo
+
+_PATIENCE_SECONDS = 600.0
+"""Seconds that a request is repeated while a server that responded before is busy or restarts."""
 
 
 @click.command()
@@ -112,7 +118,7 @@ def embed(**values: Any) -> None:
       $ elmo embed proteins.fasta vectors.h5 --model seqvec
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
-    from elmo_serve.files.options import ONE_SELECTION, EmbedOptions, is_stream
+    from elmo_serve.files.options import ONE_SELECTION, EmbedOptions
 
     selected = [name for name in NAMED if values.pop(name)]
     layer = values.pop("layer")
@@ -135,7 +141,7 @@ def embed(**values: Any) -> None:
 def _written(options: EmbedOptions) -> EmbedRun:
     """Write OUTPUT; a published model is fetched."""
     try:
-        return _to_folder(options) if options.to_folder else _to_file(options)
+        return _run(options)
     except BrokenPipeError:
         # The reader of the pipe is gone. Python flushes standard output once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -147,40 +153,47 @@ def _written(options: EmbedOptions) -> EmbedRun:
         raise
 
 
-def _to_file(options: EmbedOptions) -> EmbedRun:
-    from elmo_serve.files.options import is_stream
+def _run(options: EmbedOptions) -> EmbedRun:
+    """Open INPUT and the source of vectors, and write OUTPUT or its parts."""
+    from elmo_serve.files.opening import source_here, source_of_server
     from elmo_serve.files.run import EmbedRun
 
-    form = options.reader(options.input)
-    with (
-        Text.open(options.input, form, options.keep_blank_lines) as text,
-        options.open(download_progress) as source,
-        steps() as step,
-    ):
-        _tell_of_raw(text, options)
-        run = EmbedRun(options.form, source, step, Forecast(tell))
-        sentences = text.split(options.split(source.info))
-        output = Path(options.output)
-        if options.output == "-":
-            run.to_whole(sentences, sys.stdout.buffer)
-        elif is_stream(options.output):
-            with output.open("wb") as stream:
-                run.to_whole(sentences, stream)
+    with ExitStack() as stack:
+        if options.to_folder:
+            texts = list(map(options.corpus.text, options.corpus.files[:1]))
         else:
-            identity = options.identity(source.info)
-            run.to_file(sentences, output, identity, force=options.force)
-    return run
-
-
-def _to_folder(options: EmbedOptions) -> EmbedRun:
-    from elmo_serve.files.run import EmbedRun
-
-    for name in options.corpus.files[:1]:
-        _tell_of_raw(options.corpus.text(name), options)
-    with steps() as step, options.open(download_progress) as source:
+            form = options.reader(options.input)
+            texts = [stack.enter_context(Text.open(options.input, form, options.keep_blank_lines))]
+        if options.server is None:
+            source = source_here(options, download_progress)
+        else:
+            server = connected(
+                options.server,
+                options.api_key,
+                options.model,
+                patience_seconds=_PATIENCE_SECONDS,
+            )
+            source = source_of_server(options, stack.enter_context(server))
+        step = stack.enter_context(steps())
+        for text in texts:
+            _tell_of_raw(text, options)
         run = EmbedRun(options.form, source, step, Forecast(tell))
-        run.to_folder(options)
+        if options.to_folder:
+            run.to_folder(options)
+        else:
+            _to_file(run, texts[0].split(options.split(source.info)), options, source.info)
     return run
+
+
+def _to_file(run: EmbedRun, text: Text, options: EmbedOptions, model: ModelInfo) -> None:
+    output = Path(options.output)
+    if options.output == "-":
+        run.to_whole(text, sys.stdout.buffer)
+    elif is_stream(options.output):
+        with output.open("wb") as stream:
+            run.to_whole(text, stream)
+    else:
+        run.to_file(text, output, options.identity(model), force=options.force)
 
 
 def _tell_of_raw(text: Text, options: EmbedOptions) -> None:

@@ -22,7 +22,7 @@ from elmo_model.tasks.source import LayerSource, encoder_source
 from elmo_model.text import tokenizers
 from elmo_model.threads import using_threads
 from elmo_serve.commands.options import model_of_server, resolve_model
-from elmo_serve.files.connected import connected
+from elmo_serve.commands.server import connected
 from elmo_serve.models.in_process import place_of
 
 if TYPE_CHECKING:  # a fit here needs no HTTP client

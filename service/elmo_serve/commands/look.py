@@ -21,8 +21,8 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
+from elmo_serve.commands.server import connected
 from elmo_serve.commands.terminal import print_table, steps
-from elmo_serve.files.connected import connected
 
 _PATIENCE_SECONDS = 5.0
 

@@ -29,7 +29,7 @@ def connected(
     restarts. Raises OptionError for a URL or a key that cannot be one, and ServerError in place of
     the client's other errors.
     """
-    import elmo_client  # noqa: PLC0415 - `elmo --help` must not wait for it
+    import elmo_client
 
     try:
         opened = elmo_client.Client(

@@ -1,21 +1,15 @@
-"""The options of `elmo embed`, and the source of vectors that they name."""
-
-# ruff: noqa: PLC0415 - with a server this process needs no torch, and without one no HTTP client
+"""The options of `elmo embed`, their checks, and what they name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from elmo_model.errors import OptionError
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
-from elmo_model.system import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
-from elmo_serve.files.connected import connected
 from elmo_serve.files.folder import folder_of
 from elmo_serve.files.inputs import (
     INPUTS,
@@ -25,16 +19,11 @@ from elmo_serve.files.inputs import (
     column_of,
     input_format,
 )
-from elmo_serve.files.outputs import OUTPUTS, PARTS, allennlp, output_format
+from elmo_serve.files.outputs import OUTPUTS, PARTS, allennlp, is_stream, output_format
 from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.text import Corpus
-from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
-from elmo_serve.models.download import Progress, unseen
 from elmo_serve.selection import NAMED, Output, Pooling, select
 from elmo_serve.workers.messages import ModelInfo
-
-if TYPE_CHECKING:
-    from elmo_serve.models.in_process import InProcess
 
 Fault = tuple[bool, str]
 """Whether options do not fit, and the message for it."""
@@ -51,9 +40,6 @@ ONE_SELECTION: Final = (
 _PROTEINS: Final = "name a --model of proteins, such as seqvec"
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
 _POOLED: Final = ", ".join(name for name, form in OUTPUTS.items() if form.holds_pooled)
-
-# Seconds that a request is repeated while a server that responded before is busy or restarts.
-_PATIENCE_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -154,13 +140,13 @@ class EmbedOptions:
 
     def _faults(self, is_model_named: bool) -> list[Fault]:
         is_plain = self.read_as == "plain" and not self.input_format
-        is_known = is_model_named or bool(self.server) or _may_read_proteins(self.model)
+        is_known = is_model_named or bool(self.server) or may_read_proteins(self.model)
         return [
             (
                 is_plain and begins_as_fasta(self.input),
                 f"{self.input} begins with '>': name --input-format fasta, or plain for text",
             ),
-            (self.holds_fasta and not is_known, self._no_proteins(self.model)),
+            (self.holds_fasta and not is_known, self.no_proteins(self.model)),
             (self.layers is None and self.format != "seqvec", ONE_SELECTION),
         ]
 
@@ -228,7 +214,8 @@ class EmbedOptions:
             for name in names
         ]
 
-    def _no_proteins(self, model: str | None) -> str:
+    def no_proteins(self, model: str | None) -> str:
+        """Return the message for FASTA and a model that reads text."""
         return f"{self.input} holds FASTA, and {model} reads text: {_PROTEINS}"
 
     def identity(self, model: ModelInfo) -> dict[str, Any]:
@@ -237,7 +224,7 @@ class EmbedOptions:
         return {
             "model": model.revision,
             "precision": model.precision,
-            "layers": self._selection,
+            "layers": self.selection,
             "input format": self.read_as,
             "blank lines": self.keep_blank_lines,
             "batch size": self.carried_batch,
@@ -258,7 +245,8 @@ class EmbedOptions:
         return (self.part_sentences or PART_SENTENCES) if self.to_folder else None
 
     @property
-    def _selection(self) -> str | int:
+    def selection(self) -> str | int:
+        """The layers, by name or number."""
         return "sum" if self.layers is None else self.layers  # that of SeqVec's own program
 
     def selected(self, model: ModelInfo) -> Output:
@@ -266,7 +254,7 @@ class EmbedOptions:
 
         Raises SelectionError for a layer that the model lacks.
         """
-        return select(self._selection, model.layers, pooling=self.pooling, normalize=self.normalize)
+        return select(self.selection, model.layers, pooling=self.pooling, normalize=self.normalize)
 
     def split(self, model: ModelInfo) -> Tokenize | None:
         """Return the tokenizer that splits the text, None where it has tokens already."""
@@ -275,51 +263,8 @@ class EmbedOptions:
         name = model.tokenizer if self.tokenizer == "model" else self.tokenizer
         return tokenizer(name, model.language)
 
-    @contextmanager
-    def open(self, progress: Progress = unseen) -> Iterator[Source]:
-        """Open the server or the network; close it in the end.
 
-        `progress` is as for `locate`. Raises ElmoError for a model that cannot be loaded, for a
-        server, and for FASTA where the first model of a server reads English.
-        """
-        if self.server is None:
-            network = self._network(progress)
-            output = self.selected(network.info)
-            batch = self.carried_batch
-            yield Stateful(network, output, batch) if batch else LengthSorted(network, output)
-            return
-        with connected(
-            self.server, self.api_key, self.model, patience_seconds=_PATIENCE_SECONDS
-        ) as client:
-            info = served_model(client)
-            if self.holds_fasta and self.model is None and not _may_read_proteins(info.name):
-                raise OptionError(self._no_proteins(info.name))
-            yield Remote(client, self._selection, self.selected(info))
-
-    def _network(self, progress: Progress) -> InProcess:
-        from elmo_serve.models.in_process import open_network
-
-        assert self.model is not None, "a server alone has a first model"
-        network = open_network(
-            self.model,
-            progress=progress,
-            device=self.device,
-            precision=self.precision,
-            owns_process=True,
-        )
-        keep_freed_memory()
-        return network
-
-
-def is_stream(output: str) -> bool:
-    """Tell whether OUTPUT is a pipe, a device or an open file, beside which no part can be kept."""
-    path = Path(output)
-    is_descriptor = path.is_relative_to("/dev") and path.is_symlink()  # /dev/stdout, /dev/fd/3
-    is_other = path.exists() and not path.is_file() and not path.is_dir()
-    return output == "-" or is_descriptor or is_other
-
-
-def _may_read_proteins(model: str | None) -> bool:
+def may_read_proteins(model: str | None) -> bool:
     """Tell whether a model is not known by name as one of text: a path may be one of proteins."""
     if model is None or canonical(model) in BUILT_IN:
         return False

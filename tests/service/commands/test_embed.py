@@ -15,7 +15,7 @@ import pytest
 
 from elmo_model.checkpoints import load
 from elmo_serve.files.inputs import begins_as_fasta
-from elmo_serve.files.options import is_stream
+from elmo_serve.files.outputs import is_stream
 from tests.support.embedding_runs import COMMAND, begin, done, embed, refused
 from tests.support.scripted_server import scripted_server
 from tests.support.servers import SMALL, Running
