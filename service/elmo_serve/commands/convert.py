@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from elmo_serve.commands.options import refuse_given, resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
+
+if TYPE_CHECKING:
+    from elmo_model.network.elmo import ElmoNetwork
 
 _NATIVE: Final = ".safetensors"
 
@@ -59,14 +62,7 @@ def convert(
       $ elmo convert runs/mine mine.safetensors --dtype float16 --softmax int8
     """
     native = destination.suffix == _NATIVE
-    if name is not None and not name.strip():
-        fail("--name is empty: leave it out for the name of SOURCE", code=2)
-    if name is not None and not native:
-        fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
-    if dtype != "float32" and not native:
-        fail(f"--dtype: a pair holds float32; only {_NATIVE} holds {dtype}", code=2)
-    if softmax == "none":
-        refuse_given("has no effect: --softmax none leaves the softmax out", "softmax_words")
+    _check_options(name, dtype, softmax, native)
     if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import conversion
@@ -87,15 +83,33 @@ def convert(
         kind = "int8" if softmax == "int8" else dtype
         form, size = conversion.convert(elmo, destination, dtype, step, kept, kind)
     click.echo(f"Wrote {destination}: {elmo.origin.name}, {form}, {size / 1e6:.1f} MB")
-    if stored is not None and not native:
+    if not native:
+        _tell_of_losses(elmo, source, has_softmax=stored is not None)
+
+
+def _check_options(name: str | None, dtype: str, softmax: str, native: bool) -> None:
+    """End the command for options that do not fit the format, or each other."""
+    if name is not None and not name.strip():
+        fail("--name is empty: leave it out for the name of SOURCE", code=2)
+    if name is not None and not native:
+        fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
+    if dtype != "float32" and not native:
+        fail(f"--dtype: a pair holds float32; only {_NATIVE} holds {dtype}", code=2)
+    if softmax == "none":
+        refuse_given("has no effect: --softmax none leaves the softmax out", "softmax_words")
+
+
+def _tell_of_losses(elmo: ElmoNetwork, source: str, *, has_softmax: bool) -> None:
+    """Tell what a published pair does not keep of a model."""
+    if has_softmax:
         tell("a pair keeps no softmax: it is left out")
     stated = elmo.origin.description
-    if not native and (stated.tokenizer, stated.language) != ("moses", "en"):
+    if (stated.tokenizer, stated.language) != ("moses", "en"):
         tell(
             f"a pair does not state its tokenizer, which is {stated.tokenizer} "
             f"(language {stated.language})"
         )
-    if elmo.tasks and not native:
+    if elmo.tasks:
         names = ", ".join(task.name for task in elmo.tasks)
         tell(
             f"a pair keeps no tasks, these are left out: {names}; "

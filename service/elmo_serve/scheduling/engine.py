@@ -13,7 +13,7 @@ from elmo_serve.errors import Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock
-from elmo_serve.scheduling.admission import Admission, QueueLimits
+from elmo_serve.scheduling.admission import Admission, Admitted, QueueLimits
 from elmo_serve.scheduling.budgets import Budget
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.fair_queue import FairQueue
@@ -144,24 +144,12 @@ class Engine:
             SentenceFailed: the model failed on one of the sentences by itself.
         """
         model = model or self.default
-        if self.unavailable_reason(model) is not None:
-            # That of a pool may have a path of the server.
-            reason = "the server is draining" if self._is_draining else "none of its workers is up"
-            raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
+        self._check_ready(model)
         dispatcher = self._dispatchers[model]
         texts = Sentences(sentences, lengths, outputs)
         admitted = self.admission.admit(texts, timeout_seconds, client, model, is_bulk=is_bulk)
         try:
-            is_over = asyncio.get_running_loop().create_future()
-            request = Request(
-                texts,
-                admitted.tokens,
-                self._clock.now(),
-                admitted.virtual_seconds_per_token,
-                partial(_resolve, is_over),
-                admitted.is_bulk,
-            )
-            await self._run(request, dispatcher, is_over)
+            request = await self._run(texts, admitted, dispatcher)
         finally:
             admitted.tokens.release()
         if request.error is not None:
@@ -169,10 +157,24 @@ class Engine:
         dispatcher.metrics.tokens.inc(sum(lengths))
         return _embedded(request)
 
-    async def _run(
-        self, request: Request, dispatcher: Dispatcher, is_over: asyncio.Future[None]
-    ) -> None:
-        """Run a request until it has all its results or an error."""
+    def _check_ready(self, model: str) -> None:
+        """Raise Unavailable where no worker of a model is ready, or the server is draining."""
+        if self.unavailable_reason(model) is not None:
+            # That of a pool may have a path of the server.
+            reason = "the server is draining" if self._is_draining else "none of its workers is up"
+            raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
+
+    async def _run(self, texts: Sentences, admitted: Admitted, dispatcher: Dispatcher) -> Request:
+        """Run an admitted request until it has all its results or an error; return it."""
+        is_over = asyncio.get_running_loop().create_future()
+        request = Request(
+            texts,
+            admitted.tokens,
+            self._clock.now(),
+            admitted.virtual_seconds_per_token,
+            partial(_resolve, is_over),
+            admitted.is_bulk,
+        )
         dispatcher.begin(request)
         try:
             await self._enqueue(request, dispatcher)
@@ -181,6 +183,7 @@ class Engine:
             request.end()
             dispatcher.end(request)
             self._note_idle()
+        return request
 
     async def _enqueue(self, request: Request, dispatcher: Dispatcher) -> None:
         """Queue the sentences, a slice in each turn of the event loop, unless one fails."""
