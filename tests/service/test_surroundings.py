@@ -1,15 +1,17 @@
-"""A server depends neither on the folder it was started in nor on variables of other programs."""
+"""A server depends on no folder that it may write to, and on no variables of other programs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.processes import children
 from tests.support.servers import SMALL, running
@@ -57,3 +59,44 @@ def test_variables_of_other_programs_change_nothing(tmp_path: Path) -> None:
         assert server.metric("elmo_worker_up") == 1
         assert "203.0.113.9" not in server.log
     assert not list(folder.iterdir())
+
+
+_READ_ONLY = """\
+mount --bind "$1" /mnt || exit 70
+while read -r _ place _; do mount -o remount,bind,ro "$place" 2> /dev/null; done < /proc/self/mounts
+mount -t tmpfs tmpfs /tmp || exit 71
+for place in / /dev/shm /mnt "$PWD"; do touch "$place/probe" 2> /dev/null && exit 72; done
+shift
+exec "$@"
+"""
+"""Runs a command with every mount read-only but an empty /tmp, and the first argument at /mnt."""
+
+
+def _has_namespaces() -> bool:
+    return (
+        subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode
+        == 0
+    )
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or not _has_namespaces(), reason="no user namespaces here"
+)
+def test_a_server_without_a_volume_to_write_to_serves_and_keeps_nothing(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    home = ("-u", "XDG_DATA_HOME", "-u", "XDG_CACHE_HOME", "HOME=/nonexistent")
+    alone = ("unshare", "-Urm", "sh", "-c", _READ_ONLY, "sh", str(tasks))
+    command = ("env", *home, *alone, _ELMO, "serve")
+    with running(tmp_path, command=command, is_forked=False, model=SMALL, tasks="/mnt") as server:
+        large = {"sentences": [["small"] * 100] * 100, "layers": "top", "pooling": "mean"}
+        with server.client() as client:
+            for body in (large, {"text": ["The bank."]}):
+                assert client.post("/embed", json=body).status_code == 200
+            server.serve_task("ner", weights=[0.0, 1.0, 0.5])
+            (task,) = client.get("/tasks").json()["tasks"]
+            assert task["name"] == "ner"
+        assert not list(Path(f"/proc/{server.pid}/root/tmp").iterdir())
+        assert server.stop() == 0
+    assert " ERROR " not in server.log
+    assert {path.name for path in tmp_path.iterdir()} == {"serve.log", "tasks"}
