@@ -265,7 +265,6 @@ def test_the_program_of_explore_prints_the_table_of_the_page(english: Running) -
 
     program = Block("explore.md", 0, "python", shown["python"], "")
     assert run(program, english, {"__name__": "__main__"}) == shown[""]
-    assert '"neighbours":[{"sentence":[' in shell(ADDRESS.sub(english.url, shown["sh"]))
 
 
 def test_every_option_of_elmo_embed_is_documented() -> None:
