@@ -103,7 +103,7 @@ def test_the_script_of_the_page_writes_the_files_of_bio_embeddings(
     proteins: Path, tmp_path: Path, layers: list[np.ndarray]
 ) -> None:
     """goPredSim's `read_embeddings` takes the attribute `original_id` as the name."""
-    section = MIGRATE.read_text(encoding="utf-8").split("\n## bio_embeddings\n")[1]
+    section = MIGRATE.read_text(encoding="utf-8").split("\n### bio_embeddings\n")[1]
     (script,) = re.findall(r"<<'END'\n(.*?)\nEND\n", section.split("\n## ")[0], re.DOTALL)
     proteins.rename(tmp_path / "proteins.fasta")
     assert embed(tmp_path / "proteins.fasta", tmp_path / "vectors.h5", "--all").exit_code == 0
