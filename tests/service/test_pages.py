@@ -220,7 +220,7 @@ def test_every_tool_of_migrate_has_a_section_or_a_row() -> None:
 @pytest.mark.long
 def test_tasks_takes_a_table_to_a_served_task(english: Running) -> None:
     folder = english.log_file.parent
-    first, ask, http = blocks("tasks.md", "sh")
+    first, ask = blocks("tasks.md", "sh")
     fit, serve = first.code.splitlines()
     assert serve == "ELMO_TASKS=tasks elmo serve"
     shell(fit, folder)
@@ -238,7 +238,6 @@ def test_tasks_takes_a_table_to_a_served_task(english: Running) -> None:
     command = ADDRESS.sub(english.url, again.code.removeprefix("$ "))
     assert "ELMO_TASKS" in shell(command, folder)
     assert (folder / "learned" / "intent.json").is_file()
-    run(http, english, {})
     (program,) = blocks("tasks.md", "python")
     with contextlib.chdir(folder):
         assert run(program, english, {"__name__": "__main__"}).count("\n") == 3
