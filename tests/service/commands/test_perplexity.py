@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.checkpoints import native
-from elmo_model.models.opening import open_model
 from tests.support import training as golden
 from tests.support.command_line import elmo
 from tests.support.training import write_bundle
@@ -19,20 +17,6 @@ HELDOUT = golden.FOLDER / "heldout.txt"
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     return write_bundle(tmp_path / "bilm_tf")
-
-
-@pytest.mark.parametrize("place", ["model.safetensors", "published"])
-def test_a_model_without_its_softmax_is_refused(
-    published: Path, tmp_path: Path, place: str
-) -> None:
-    native.save(open_model(published), tmp_path / "model.safetensors")
-    model = tmp_path / place
-
-    result = elmo("perplexity", model, HELDOUT)
-
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"elmo: {model}: has no softmax with its vocabulary")
-    assert len(result.stderr.splitlines()) == 1
 
 
 def test_text_that_is_not_tokenised_is_told(bundle: Path, tmp_path: Path) -> None:

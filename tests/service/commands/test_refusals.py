@@ -24,6 +24,8 @@ from tests.support.servers import SMALL
 
 FILES = {
     "a.txt": "The cat sat .\na\n",
+    "copy.txt": "The cat sat .\na\n",
+    "folder.safetensors/a.txt": "mine",
     "blank.txt": "a\n\nb c\n",
     "a.conllu": "1\ta\n",
     "a.conll": "EU B-ORG\n",
@@ -133,6 +135,11 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
         ("--shape tiny --steps 3 --epochs 2", 2, "--epochs"),
         ("--shape tiny b.txt", 2, "extra"),
         ("--shape tiny --heldout no.txt", 2, "no.txt"),
+        *(
+            (f"--shape tiny --steps 3 --samples 2 --heldout {text}", 1, text)
+            for text in ("link.txt", "copy.txt")  # of the text that is trained on
+        ),
+        ("--weights Engish --steps 3", 1, "Engish"),
         ("--shape tiny --vocabulary no.txt", 2, "no.txt"),
         ("--shape tiny --vocabulary words.txt", 1, "<S>"),
         ("--shape tiny --vocabulary words.txt --vocabulary-size 9", 2, "--vocabulary-size"),
@@ -148,7 +155,12 @@ OTHERS = [
     ("convert SMALL pair --softmax int8", 2, "--softmax"),
     ("convert SMALL s.safetensors --softmax none --softmax-words 9", 2, "--softmax-words"),
     ("convert SMALL taken", 2, "taken"),
+    ("convert SMALL taken.safetensors", 2, "--force"),
     ("convert SMALL in", 2, "a.txt"),
+    *(
+        (f"convert SMALL {target} --force", 2, target)
+        for target in ("in", "folder.safetensors", "taken", "missing/a.safetensors")
+    ),
     ("convert original a.safetensors", 1, "ELMO_OFFLINE"),
     ("convert damaged s.safetensors", 1, "damaged"),
     ("download", 2, "NAME"),
@@ -174,6 +186,7 @@ OTHERS = [
     ("look 'a b' 'a c' --model SMALL --word loans", 1, "loans"),
     ("ELMO_OFFLINE=perhaps models", 2, "ELMO_OFFLINE"),
     ("perplexity english a.conllu", 2, "conllu"),
+    ("perplexity SMALL a.txt", 1, "softmax"),
     ("score a.conllu", 2, "conllu"),
     ("score a.txt --softmax-words 2", 2, "--softmax-words"),
     ("score a.txt --softmax-words x", 2, "--softmax-words"),
@@ -197,6 +210,7 @@ OTHERS = [
         for offline in ("--offline", "--offline true", "--offline=true")
     ),
     ("tasks SMALL out", 1, "mixes"),
+    ("ELMO_TASKS=in tasks SMALL", 2, "FOLDER"),
     ("tasks original out", 1, "ELMO_OFFLINE"),
     ("tokenize a.conllu", 2, "conllu"),
     ("tokenize a.txt --model seqevc", 1, "seqevc"),
@@ -261,6 +275,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "latin.txt").write_bytes(b"\xff\n")
     (root / "begins.gz").write_bytes(gzip.compress(b">P1\nMKV\n"))
     (root / "link").symlink_to("taken.npz")
+    (root / "link.txt").symlink_to("a.txt")
     (root / "torn.xz").write_bytes(lzma.compress(b"a b c\n" * 1_000)[:-20])
     (root / "empty").mkdir()
     shutil.copytree(SMALL, root / "damaged")

@@ -36,13 +36,6 @@ def test_trained_mixes_become_files_that_a_server_reads(tmp_path: Path) -> None:
     assert tasks_of(folder) == open_model(native).tasks
 
 
-def test_the_folder_must_be_named(tmp_path: Path) -> None:
-    refused = elmo("tasks", MODULE, ELMO_TASKS=str(tmp_path))
-
-    assert refused.exit_code == 2 and "FOLDER" in refused.output
-    assert not list(tmp_path.iterdir())
-
-
 def test_json_names_the_files_and_what_they_hold(tmp_path: Path) -> None:
     (task,) = json.loads(elmo("tasks", MODULE, tmp_path, "--json").stdout)["tasks"]
 
