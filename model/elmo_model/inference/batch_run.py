@@ -1,7 +1,7 @@
 """A batch that is computed in blocks of time steps, and can stop after any step."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +14,7 @@ from elmo_model.inference.cuda_graphs import StepGraphs, Windows, uploaded
 from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceStack
 from elmo_model.inference.precision import Precision
-from elmo_model.inference.word_encoder import DistinctWords
+from elmo_model.inference.word_encoder import TokenVectors
 from elmo_model.network.bilm import BiLM, time_steps
 from elmo_model.network.state import Representations, State
 from elmo_model.threads import ParallelDirections, inference
@@ -97,7 +97,7 @@ class BatchRun:
     def __init__(
         self,
         bilm: InferenceBiLM,
-        words: DistinctWords,
+        words: TokenVectors,
         lengths: Sequence[int],
         state: State,
         *,
@@ -175,6 +175,7 @@ class BatchRun:
             self._block = None
             self._step += self._block_steps
         self._block = None  # that of a batch without a sentence left, which refers to this object
+        self._words = replace(self._words, lease=None)  # of no use for a run that is kept
         return True
 
     def _next_block(self) -> _Block:
@@ -187,7 +188,7 @@ class BatchRun:
         first, last = self._starts[row], self._starts[row] + self._lengths[row] - 1
         places = np.concatenate((first + step, last - step))  # forward, and then backward
         words = self._words.index[places]
-        lease, known = self._look_up(words)
+        lease, known = self._look_up(words, places)
 
         layers, vectors = self.representations.layers, self._words.vectors
         rows, tokens, ids, inputs = uploaded(
@@ -211,11 +212,12 @@ class BatchRun:
         for windows in Windows.of(left, first, last, graphs.rows):
             yield from graphs.run(windows, words.vectors, words.index, self._state, layers)
 
-    def _look_up(self, words: Numbers) -> tuple[Lease | None, Numbers]:
+    def _look_up(self, words: Numbers, places: Numbers) -> tuple[Lease | None, Numbers]:
         """Look up the input products of a block's words; return them, and the row of each position.
 
-        `words` (2 x positions,) are the words of both directions. Returns None and the words where
-        the products are to be computed once a position.
+        `words` and `places` (2 x positions,) are the word and the token of each position of both
+        directions. Returns None and the words where the products are to be computed once a
+        position.
         """
         bilm = self._bilm
         if not bilm.is_on_cpu:
@@ -225,8 +227,10 @@ class BatchRun:
         if len(distinct) > max(most, bilm.projections.capacity):
             return None, words
         vectors = self._words.vectors.index_select(0, torch.from_numpy(distinct))
+        token = np.empty_like(distinct)  # one of those that have the word
+        token[place] = places
         lease = bilm.projections.look_up(
-            [self._words.words[word] for word in distinct],
+            [self._words.tokens[each] for each in token],
             lambda missing: bilm.project(vectors[list(missing)]),
         )
         return lease, lease.rows[place]

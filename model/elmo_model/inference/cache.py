@@ -8,6 +8,7 @@ before, and these products are up to a quarter of all.
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
 
 import numpy as np
@@ -31,8 +32,9 @@ class WordCache:
     """The rows of at most `capacity` words in one or more tables; the least recently used drop out.
 
     A row is written before a word gets it, so that an error meanwhile leaves no word with a wrong
-    row. `hits` and `misses` count the distinct words of every call, also with a capacity of 0.
-    Thread-safe: two threads that miss the same word both compute it, to the same numbers.
+    row. While a lease exists, the rows that were used by its call or by a later one stay those of
+    their words. `hits` and `misses` count the distinct words of every call, also with a capacity of
+    0. Thread-safe: two threads that miss the same word both compute it, to the same numbers.
     """
 
     def __init__(self, capacity: int, *like: Tensor) -> None:
@@ -43,47 +45,55 @@ class WordCache:
         self.capacity = capacity
         self.hits = 0
         self.misses = 0
-        self._lock = threading.RLock()  # a lease may end in the middle of a call, by a collection
+        self._lock = threading.Lock()
         self._tables: Tables = tuple(each.new_empty(capacity, each.shape[1]) for each in like)
         self._rows: dict[str | bytes, int] = {}
         self._keys = np.empty(capacity, dtype=object)  # of each row, as it was when last named
-        self._used = np.zeros(capacity, dtype=np.int64)  # the call that used a row's word; 0: none
+        self._used = np.zeros(capacity, dtype=np.int64)  # the last call that used a row; 0: free
         self._calls = 0
-        self._leases = np.zeros(capacity, dtype=np.int64)
+        self._leased: dict[int, None] = {}  # the calls whose leases exist, oldest first
 
     @property
     def size(self) -> int:
         """The number of words in the cache."""
         return len(self._rows)
 
-    def known(self, words: Sequence[str]) -> "Lease | None":
-        """Return the rows of m distinct words, or None and no hit where one is missing."""
+    def known(self, tokens: Sequence[str]) -> "Lease | None":
+        """Return the row of each of n tokens, or None and no hit where one is missing.
+
+        Tokens longer than `LONGEST_KEY` count as missing.
+        """
         with self._lock:
-            rows = self._find(_keys(words))
-            if rows.min(initial=0) < 0:
+            try:
+                found = map(self._rows.__getitem__, tokens)
+                rows = np.fromiter(found, dtype=np.int64, count=len(tokens))
+            except KeyError:
                 return None
-            self.hits += len(rows)
-            return Lease(self._tables, rows, self)
+            marks = np.arange(self._calls + 1, self._calls + 1 + len(rows))
+            self._used[rows] = marks  # of equal rows the last one stays: this counts distinct rows
+            self.hits += int(np.count_nonzero(self._used[rows] == marks))
+            return self._lease(rows)
 
     def look_up(self, words: Sequence[str], compute: Callable[[Sequence[int]], Tables]) -> "Lease":
         """Return the rows of m distinct words.
 
         `compute` maps places in `words` to their rows; it is called for the words that are missing,
-        if there are any, or for all words where these do not fit beside the rows of other leases.
+        if there are any, or for all words where these do not fit beside the rows that are leased.
         """
         keys = _keys(words)
         with self._lock:
-            rows = self._find(keys)
+            rows = np.fromiter(map(self._rows.get, keys, repeat(-1)), np.int64, len(keys))
             missing = np.flatnonzero(rows < 0)
             self.hits += len(rows) - len(missing)
             self.misses += len(missing)
-            lease = Lease(self._tables, rows[rows >= 0], self)  # so that none is forgotten
+            lease = self._lease(rows)
             if len(missing) == 0:
                 return lease
             free = self._free(len(missing))
             if free is not None:
                 rows[missing] = free
-                lease = Lease(self._tables, rows, self)
+                self._used[free] = self._calls
+                self._keys[free] = None
         if free is None:
             return Lease(compute(range(len(words))), np.arange(len(words)))
         where = torch.from_numpy(free).to(self._tables[0].device, non_blocking=True)
@@ -94,21 +104,21 @@ class WordCache:
         return lease
 
     def clear(self) -> None:
-        """Forget every word whose row is not in use; `hits` and `misses` stay."""
+        """Forget every word whose row is not leased; `hits` and `misses` stay."""
         with self._lock:
             self._forget(self.capacity)
 
-    def _find(self, keys: Keys) -> Rows:
-        """Return the row of each word, which is used now, and -1 for one that is missing."""
-        rows = np.fromiter(map(self._rows.get, keys, repeat(-1)), np.int64, len(keys))
+    def _lease(self, rows: Rows) -> "Lease":
+        """Begin a call that uses rows, in which -1 is none, and lease them."""
         self._calls += 1
         self._used[rows[rows >= 0]] = self._calls
-        return rows
+        self._leased[self._calls] = None
+        return Lease(self._tables, rows, partial(self._leased.pop, self._calls))
 
     def _free(self, count: int) -> Rows | None:
         """Return `count` rows that no word and no lease has, or None where there are too few."""
         for _ in range(2):
-            free = np.flatnonzero((self._used == 0) & (self._leases == 0))
+            free = np.flatnonzero(self._used == 0)
             if len(free) >= count:
                 return free[:count]
             self._forget(max(count - len(free), int(self.capacity * _FORGOTTEN)))
@@ -116,11 +126,12 @@ class WordCache:
 
     def _forget(self, count: int) -> None:
         """Take the rows of `count` words that no lease has, the least recently used first."""
-        rows = np.flatnonzero((self._used > 0) & (self._leases == 0))
+        oldest = next(iter(self._leased), self._calls + 1)
+        rows = np.flatnonzero((self._used > 0) & (self._used < oldest))
         if len(rows) > count:
             rows = rows[np.argpartition(self._used[rows], count)[:count]]
         for key in self._keys[rows]:
-            self._rows.pop(key, None)  # none where an error came between row and word
+            self._rows.pop(key, None)  # a row without a name has None
         self._used[rows] = 0
 
     def _name(self, keys: Keys, rows: Rows) -> None:
@@ -128,27 +139,21 @@ class WordCache:
         new = {
             key: row for key, row in zip(keys, rows.tolist(), strict=True) if key not in self._rows
         }
-        named = list(new.values())
-        self._keys[named] = list(new)
-        self._used[named] = self._calls
+        self._keys[list(new.values())] = list(new)
         self._rows.update(new)
-
-    def _count(self, rows: Rows, change: int) -> None:
-        """Add to the number of leases of distinct rows."""
-        with self._lock:
-            self._leases[rows] += change
 
 
 class Lease:
     """The rows (m,) of m words in `tables`; they stay those of the words while the lease exists."""
 
-    __slots__ = ("_cache", "rows", "tables")
+    __slots__ = ("_end", "rows", "tables")
 
-    def __init__(self, tables: Tables, rows: Rows, cache: WordCache | None = None) -> None:
-        """Lease rows of a cache, or hold tables of one's own."""
-        self.tables, self.rows, self._cache = tables, rows, cache
-        if cache is not None:
-            cache._count(rows, 1)
+    def __init__(self, tables: Tables, rows: Rows, end: Callable[[], None] | None = None) -> None:
+        """Lease rows of a cache until `end` is called, or hold tables of one's own.
+
+        `end` takes no lock: a garbage collection may call it in the middle of a call of the cache.
+        """
+        self.tables, self.rows, self._end = tables, rows, end
 
     def vectors(self) -> Tensor:
         """Return the rows (m, width) of the first table."""
@@ -156,8 +161,8 @@ class Lease:
         return self.tables[0].index_select(0, rows)
 
     def __del__(self) -> None:
-        if self._cache is not None:
-            self._cache._count(self.rows, -1)
+        if self._end is not None:
+            self._end()
 
 
 def _keys(words: Sequence[str]) -> Keys:

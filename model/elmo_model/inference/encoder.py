@@ -12,7 +12,7 @@ from elmo_model.errors import shown
 from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun, InferenceBiLM
 from elmo_model.inference.cache import WordCache
 from elmo_model.inference.precision import Precision, precision_of
-from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
+from elmo_model.inference.word_encoder import ExactLinear, TokenVectors, WordEncoder
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import ElmoNetwork, Origin
 from elmo_model.network.state import Representations, State
@@ -197,7 +197,7 @@ class Encoder:
 
     def _with_boundaries(
         self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[tuple[DistinctWords, Iterator[None]], list[int]]:
+    ) -> tuple[tuple[TokenVectors, Iterator[None]], list[int]]:
         """Return the words of all sentences with boundaries, and the tokens of each sentence."""
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
@@ -213,7 +213,7 @@ def refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
             )
 
 
-def _after_boundary(bilm: InferenceBiLM, boundaries: DistinctWords, start: State) -> State:
+def _after_boundary(bilm: InferenceBiLM, boundaries: TokenVectors, start: State) -> State:
     """Map the begin and the end boundary to the state, one row, at a sentence's first word.
 
     `start`, one row, is the state before the boundary. The forward direction has seen the begin
@@ -225,8 +225,8 @@ def _after_boundary(bilm: InferenceBiLM, boundaries: DistinctWords, start: State
     return State.join((begin_h[:, :1], begin_c[:, :1]), (end_h[:, 1:], end_c[:, 1:]))
 
 
-def _boundaries(words: WordEncoder, alphabet: Alphabet) -> DistinctWords:
+def _boundaries(words: WordEncoder, alphabet: Alphabet) -> TokenVectors:
     """Return the begin and the end boundary, without a look-up in the cache."""
     names = (alphabet.begin, alphabet.end)
     vectors = words.compute(names)
-    return DistinctWords(names, vectors, np.arange(2))
+    return TokenVectors(names, vectors, np.arange(2))

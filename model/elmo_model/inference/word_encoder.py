@@ -1,17 +1,15 @@
 """Words to vectors for inference: the token embedder behind a cache."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_model.inference.cache import Tables, WordCache
+from elmo_model.inference.cache import Lease, Tables, WordCache
 from elmo_model.inference.linear import linear_of
 from elmo_model.inference.row_buckets import (
     PRODUCT_COUNTS,
@@ -33,12 +31,16 @@ _PART_WORDS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctWords:
-    """The m distinct words of n tokens, their vectors (m, P), and the row (n,) of each token."""
+class TokenVectors:
+    """n tokens, a table (rows, P), and the row (n,) of each token in it, one a distinct word.
 
-    words: tuple[str, ...]
+    Where the table is that of a cache, `lease` keeps the rows.
+    """
+
+    tokens: Sequence[str]
     vectors: Tensor
     index: NDArray[np.int64]
+    lease: Lease | None = None
 
 
 class WordEncoder:
@@ -70,29 +72,27 @@ class WordEncoder:
         self._none = any_weight.new_empty(0, config.lstm.projection)  # (0, P), of no word
         self.cache = WordCache(cache_size, self._none)
 
-    def encode(self, tokens: Sequence[str]) -> tuple[DistinctWords, Iterator[None]]:
-        """Look up n tokens, each distinct word once.
+    def encode(self, tokens: Sequence[str]) -> tuple[TokenVectors, Iterator[None]]:
+        """Look up n tokens, and compute each distinct word once where one is not in the cache.
 
         The vectors are there once the iterator, which computes them part by part, has ended.
         """
-        numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        index = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))
-        words = tuple(numbers)
-        if (lease := self.cache.known(words)) is not None:
-            return DistinctWords(words, lease.vectors(), index), iter(())
+        if (lease := self.cache.known(tokens)) is not None:
+            return TokenVectors(tokens, lease.tables[0], lease.rows, lease), iter(())
         # by length, so that the words of a part have the same few widths in characters
-        order = np.argsort([len(word) for word in words], kind="stable")
-        words = tuple(words[number] for number in order)
+        words = sorted(dict.fromkeys(tokens), key=len)
+        numbers = {word: number for number, word in enumerate(words)}
+        index = np.fromiter(map(numbers.__getitem__, tokens), np.int64, len(tokens))
         vectors = self._none.new_empty(len(words), self._none.shape[1])
 
         def parts() -> Iterator[None]:
             for start in range(0, len(words), _PART_WORDS):
                 part = words[start : start + _PART_WORDS]
-                lease = self.cache.look_up(part, partial(self._computed, part))
-                vectors[start : start + len(part)] = lease.vectors()
-                yield
+                found = self.cache.look_up(part, partial(self._computed, part)).vectors()
+                vectors[start : start + len(part)] = found
+                yield  # without a lease
 
-        return DistinctWords(words, vectors, np.argsort(order)[index]), parts()
+        return TokenVectors(tokens, vectors, index), parts()
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""

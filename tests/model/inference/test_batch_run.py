@@ -15,7 +15,7 @@ from elmo_model.inference.batch_run import BatchRun, InferenceBiLM, never_stop
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import PRECISIONS
-from elmo_model.inference.word_encoder import DistinctWords
+from elmo_model.inference.word_encoder import TokenVectors
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.config import LSTMConfig
 from elmo_model.network.state import State
@@ -65,14 +65,24 @@ def test_blocks_and_stops_change_no_bit(folder: Path, precision: str) -> None:
 
 
 def test_other_batches_are_computed_while_one_has_stopped(folder: Path) -> None:
-    """They use the cache of input products, and may evict the words of the one that has stopped."""
-    encoder = Encoder.of(load(folder), gate_cache_bytes=12 * 4 * 24 * 4 * 2)
+    """They use both caches, and evict no word of the one that has stopped."""
+    encoder = Encoder.of(load(folder), token_cache_size=12, gate_cache_bytes=12 * 4 * 24 * 4 * 2)
     assert encoder.bilm.projections.capacity == 12
     expected = encoder.encode_whole(SENTENCES)
     run, others = encoder.encode(SENTENCES), itertools.count()
     while not run.advance(every(5)):
         encoder.embed([[f"other{next(others)}", f"other{next(others)}"] * 3])
     assert torch.equal(run.representations.layers, expected.layers)
+
+
+def test_a_run_that_has_ended_keeps_no_word_in_the_cache(folder: Path) -> None:
+    encoder = Encoder.of(load(folder), token_cache_size=2)
+    encoder.embed([["a", "b"]])
+    run = encoder.encode([["a", "b"]])
+    assert run.advance()
+    for _ in range(2):
+        encoder.embed([["c", "d"]])
+    assert encoder.word_cache.hits == 2 + 2  # of the run, and of the second batch after it
 
 
 def test_sentences_that_are_dropped_are_computed_no_further(folder: Path) -> None:
@@ -161,10 +171,8 @@ def trained(cell: int = 8) -> BiLM:
     return network.eval()
 
 
-def words(vectors: Tensor, index: list[int]) -> DistinctWords:
-    return DistinctWords(
-        tuple(map(str, range(len(vectors)))), vectors, np.array(index, dtype=np.int64)
-    )
+def words(vectors: Tensor, index: list[int]) -> TokenVectors:
+    return TokenVectors(list(map(str, index)), vectors, np.array(index, dtype=np.int64))
 
 
 DISTINCT = list(range(9))

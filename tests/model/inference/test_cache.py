@@ -59,7 +59,7 @@ def test_only_missing_words_are_computed() -> None:
     assert cache.computed == [["1", "2"], ["3", "4"]]
     assert (cache.of_words.hits, cache.of_words.misses, cache.of_words.size) == (4, 4, 4)
     assert cache.of_words.known(["4", "5"]) is None
-    assert numbers_of(cast(Lease, cache.of_words.known(["2", "3"]))) == [2, 3]
+    assert numbers_of(cast(Lease, cache.of_words.known(["2", "3", "2"]))) == [2, 3, 2]
     assert (cache.of_words.hits, cache.of_words.misses) == (6, 4)
 
 
@@ -98,13 +98,28 @@ def test_words_in_use_keep_their_rows() -> None:
     cache = Cache(3)
     lease = cache.lease(["1", "2"])
     assert cache.look_up(["3"]) == [3]
-    assert cache.look_up(["4"]) == [4]  # in the row of 3
-    assert cache.look_up(["5", "6"]) == [5, 6]  # which do not fit beside 1 and 2
+    assert cache.look_up(["4"]) == [4]  # without a row: 3 is used by a later call than the lease's
+    assert cache.look_up(["5", "6"]) == [5, 6]
     cache.of_words.clear()
     assert numbers_of(lease) == [1, 2]
     del lease
     assert cache.look_up(["5", "6"]) == [5, 6] == cache.look_up(["5", "6"])
     assert cache.computed == [["1", "2"], ["3"], ["4"], ["5", "6"], ["5", "6"]]
+
+
+def test_words_used_before_the_oldest_lease_lose_their_rows() -> None:
+    cache = Cache(3)
+    cache.look_up(["1"])
+    first, second = cache.lease(["2"]), cache.of_words.known(["2"])
+    assert cache.look_up(["3"]) == [3]
+    assert cache.look_up(["4"]) == cache.look_up(["4"]) == [4]  # in the row of 1
+    del first
+    assert cache.look_up(["5"]) == cache.look_up(["5"]) == [5]  # 3 and 4 are newer than `second`
+    assert numbers_of(cast(Lease, second)) == [2]
+    assert cache.computed == [["1"], ["2"], ["3"], ["4"], ["5"], ["5"]]
+    del second
+    assert cache.look_up(["6"]) == cache.look_up(["6"]) == [6]
+    assert cache.computed[6:] == [["6"]] and cache.of_words.size == 3
 
 
 def test_a_long_word_is_known_by_a_short_key() -> None:
