@@ -162,7 +162,7 @@ class BatchRun:
             if stop():
                 return False
         while self._step < self._lengths.max(initial=0):
-            block = self._block = self._block or self._next_block()
+            block = self._block = self._block or self._next_block(stop)
             drives = [partial(_drive, steps, stop) for steps in block.directions]
             if len(drives) == 1 or not self._bilm.is_on_cpu:
                 ended = tuple(drive() for drive in drives)
@@ -178,11 +178,15 @@ class BatchRun:
         self._words = replace(self._words, lease=None)  # of no use for a run that is kept
         return True
 
-    def _next_block(self) -> _Block:
-        """Pack the block that begins at the current step, and write its layer 0."""
+    def _next_block(self, stop: Callable[[], bool]) -> _Block:
+        """Pack the block that begins at the current step, and write its layer 0.
+
+        Its windows are computed at once where `stop` is `never_stop`.
+        """
         left = np.clip(self._lengths - self._step, 0, self._block_steps)
         if self._bilm.graphs is not None:
-            return _Block((self._windows(self._bilm.graphs, left),), is_long=False)
+            windows = self._windows(self._bilm.graphs, left, at_once=stop is never_stop)
+            return _Block((windows,), is_long=False)
         order, sizes, step, row = time_steps(left)
         step += self._step
         first, last = self._starts[row], self._starts[row] + self._lengths[row] - 1
@@ -205,12 +209,13 @@ class BatchRun:
         is_long = cell >= _LARGE_CELL or len(step) / len(sizes) * cell * width >= _LONG_STEP
         return _Block((forward, backward), is_long)
 
-    def _windows(self, graphs: StepGraphs, left: Numbers) -> Steps:
+    def _windows(self, graphs: StepGraphs, left: Numbers, *, at_once: bool) -> Steps:
         """Compute `left` tokens of each row by graphs, both directions at once, with layer 0."""
         first, last = self._starts + self._step, self._starts + self._lengths - 1 - self._step
         words, layers = self._words, self.representations.layers
         for windows in Windows.of(left, first, last, graphs.rows):
-            yield from graphs.run(windows, words.vectors, words.index, self._state, layers)
+            given = windows, words.vectors, words.index, self._state, layers
+            yield from graphs.run(*given, at_once=at_once)
 
     def _look_up(self, words: Numbers, places: Numbers) -> tuple[Lease | None, Numbers]:
         """Look up the input products of a block's words; return them, and the row of each position.

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -169,9 +170,16 @@ class StepGraphs:
         ) and all(layer.bias.dtype is torch.float32 for layer in layers)
 
     def run(
-        self, windows: Windows, vectors: Tensor, index: Numbers, state: Tensor, layers: Tensor
+        self,
+        windows: Windows,
+        vectors: Tensor,
+        index: Numbers,
+        state: Tensor,
+        layers: Tensor,
+        *,
+        at_once: bool,
     ) -> Iterator[None]:
-        """Compute the windows of a block, with a stop after each.
+        """Compute the windows of a block, with a stop after each, or `at_once`.
 
         `index` (N,) is the row of each token in `vectors` (words, P). The outputs are written to
         `layers` (L + 1, N, 2P), and `state` (L, sentences, 2, P + D) becomes that after the block.
@@ -182,19 +190,21 @@ class StepGraphs:
         halves = layers.view(len(layers), -1, self._width)  # of each token forward and backward
         places = [2 * WINDOW * filled for *_, filled in windows.sizes]
         parts = torch.split(ids, places), torch.split(targets, places)
-        for (step, live, filled), known, target in zip(windows.sizes, *parts, strict=True):
+        each = zip(windows.sizes, *parts, strict=True)
+        while together := list(islice(each, None if at_once else 1)):
             with self._lock:
                 self._wait_for_last_stream()
-                graph = self._graph(filled)
-                if self._carried is None or self._carried[1] is not rows:
-                    self._put_back()
-                    torch.index_select(state, 1, rows, out=self._state[:, : len(rows)])
-                    torch.sub(left, step, out=self._left)
-                    self._carried = ref(state), rows
-                torch.index_select(vectors, 0, known, out=graph.inputs)
-                graph.replay()
-                own = target.view(2, WINDOW, filled)[:, :, :live]
-                halves[:, own] = graph.outputs[:, :, :, :live]
+                for (step, live, filled), known, target in together:
+                    graph = self._graph(filled)
+                    if self._carried is None or self._carried[1] is not rows:
+                        self._put_back()
+                        torch.index_select(state, 1, rows, out=self._state[:, : len(rows)])
+                        torch.sub(left, step, out=self._left)
+                        self._carried = ref(state), rows
+                    torch.index_select(vectors, 0, known, out=graph.inputs)
+                    graph.replay()
+                    own = target.view(2, WINDOW, filled)[:, :, :live]
+                    halves[:, own] = graph.outputs[:, :, :, :live]
             yield
         with self._lock:
             self._wait_for_last_stream()

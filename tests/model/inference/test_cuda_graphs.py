@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from elmo_model.checkpoints import load
 from elmo_model.inference import lstm
+from elmo_model.inference.batch_run import never_stop
 from elmo_model.inference.cuda_graphs import WINDOW, StepGraphs
 from elmo_model.inference.cuda_kernels import cell_by_torch, pointwise
 from elmo_model.inference.encoder import Encoder
@@ -153,6 +154,28 @@ def test_windows_of_two_streams_wait_for_each_other(
     assert run.advance()
     assert [stream.waited_for for stream in streams] == [[1], [0]]
     assert [number for number, _ in groupby(order)] == [0, 1, 0]
+
+
+def test_a_batch_that_never_stops_takes_the_lock_once_a_block(
+    windowed: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And once more for its last state; one that may stop, once a window."""
+    taken, stream = list[int](), PretendStream()
+
+    def current() -> PretendStream:  # asked for at each time
+        taken.append(1)
+        return stream
+
+    graphs = StepGraphs(windowed.bilm.stacks, lambda compute: compute, ROWS, current)
+    monkeypatch.setattr(windowed.bilm, "graphs", graphs)
+    vectors = []
+    for stop, times in ((never_stop, 2), (lambda: False, 64 // WINDOW + 1)):
+        run = windowed.encode([["word1"] * 64])
+        taken.clear()
+        assert run.advance(stop)
+        assert len(taken) == times
+        vectors.append(run.representations.layers)
+    assert torch.equal(*vectors)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
