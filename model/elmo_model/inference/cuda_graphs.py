@@ -1,4 +1,4 @@
-"""Time steps on a CUDA device: eight of them, of all layers and both directions, are one launch.
+"""Time steps on a CUDA device: eight or four, of all layers and both directions, are one launch.
 
 A step of four LSTMs is some twenty kernels that take a few microseconds each, while the host needs
 about ten to launch one. A CUDA graph holds the kernels of a window of steps for a number of rows,
@@ -25,6 +25,8 @@ from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
 
 WINDOW = 8
 """Time steps of a graph. More of them compute more for nothing after the end of a sentence."""
+TAIL = 4
+"""Time steps of a graph for the last window of a block, where it has no more tokens left."""
 ROWS = (8, 16, 32, 64, 128, 256, 512)
 """Rows that have a graph. A batch with more is computed in parts of the last one."""
 _PARTS = 4
@@ -37,14 +39,14 @@ Numbers = NDArray[np.int64]
 class Windows:
     """Some rows of a block of time steps, cut into windows; everything is an index.
 
-    A window of n rows has 2 x WINDOW x n places: forward and backward, step by step. A place after
-    the last token of a row holds that token again, and one of no row the first token of all. Those
-    of all windows lie one behind the other.
+    A window of n rows has 2 x steps x n places: forward and backward, step by step. It has WINDOW
+    steps, or TAIL at the end. A place after the last token of a row holds that token again, and one
+    of no row the first token of all. Those of all windows lie one behind the other.
     """
 
     rows: Numbers  # the rows of the batch, longest first
     left: Numbers  # tokens left in each row, padded with zeros to the rows of the largest graph
-    sizes: tuple[tuple[int, int, int], ...]  # of windows: first step, rows, rows of the graph
+    sizes: tuple[tuple[int, int, int, int], ...]  # first step, rows; rows and steps of the graph
     targets: Numbers  # (places,): twice the token of each place, and one more for the backward one
 
     @classmethod
@@ -58,16 +60,17 @@ class Windows:
         """
         order = np.argsort(-left, kind="stable")[: np.count_nonzero(left)]
         for part in np.split(order, range(graphs[-1], len(order), graphs[-1])):
-            own, steps = left[part], np.arange(0, left[part].max(initial=0), WINDOW)
-            at = np.minimum(np.arange(len(steps) * WINDOW)[:, None], own - 1)
+            own, starts = left[part], np.arange(0, left[part].max(initial=0), WINDOW)
+            at = np.minimum(np.arange(len(starts) * WINDOW)[:, None], own - 1)
             both = np.stack((2 * (first[part] + at), 2 * (last[part] - at) + 1))
             sizes, targets = [], []
-            for step, live in zip(steps.tolist(), np.searchsorted(-own, -steps), strict=True):
+            for step, live in zip(starts.tolist(), np.searchsorted(-own, -starts), strict=True):
                 filled = next(rows for rows in graphs if rows >= live)
-                target = np.zeros((2, WINDOW, filled), np.int64)
-                target[:, :, :live] = both[:, step : step + WINDOW, :live]
+                steps = TAIL if own[0] - step <= TAIL else WINDOW
+                target = np.zeros((2, steps, filled), np.int64)
+                target[:, :, :live] = both[:, step : step + steps, :live]
                 targets.append(target.ravel())
-                sizes.append((step, int(live), filled))
+                sizes.append((step, int(live), filled, steps))
             padded = np.concatenate((own, np.zeros(graphs[-1] - len(part), np.int64)))
             yield cls(part, padded, tuple(sizes), np.concatenate(targets))
 
@@ -112,15 +115,15 @@ def _joined(linears: Iterable[Linear | None]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """The window of a number of rows, and the tensor that it reads and writes in its place."""
+    """A window of some rows and steps, and the tensor that it reads and writes in its place."""
 
-    outputs: Tensor  # (L + 1, 2, WINDOW, rows, P): the inputs, and then the output of each layer
-    inputs: Tensor  # (2 x WINDOW x rows, P), in the same memory
+    outputs: Tensor  # (L + 1, 2, steps, rows, P): the inputs, and then the output of each layer
+    inputs: Tensor  # (2 x steps x rows, P), in the same memory
     replay: Callable[[], None]
 
 
 class StepGraphs:
-    """The graphs of a biLM's stacks, each made when its number of rows first occurs.
+    """The graphs of a biLM's stacks, each made when its rows and steps first occur.
 
     They share their memory, so one thread at a time launches a window. Where that thread has
     another current stream than the one before, its stream waits for the other.
@@ -144,7 +147,7 @@ class StepGraphs:
         self._cells = self._layers[0].recurrent.shape[2] // 4
         self._device = self._layers[0].bias.device
         self._capture = capture or GraphCapture(self._device)
-        self._graphs: dict[int, _Graph] = {}
+        self._graphs: dict[tuple[int, int], _Graph] = {}  # by rows and steps
         # Static inputs of all graphs: the state (L, rows, 2, P + D) and the remaining steps (rows,)
         # of the batch that ran last.
         shape = len(self._layers), rows[-1], 2, self._width + self._cells
@@ -188,14 +191,14 @@ class StepGraphs:
             self._device, windows.rows, windows.left, index[windows.targets // 2], windows.targets
         )
         halves = layers.view(len(layers), -1, self._width)  # of each token forward and backward
-        places = [2 * WINDOW * filled for *_, filled in windows.sizes]
+        places = [2 * steps * filled for *_, filled, steps in windows.sizes]
         parts = torch.split(ids, places), torch.split(targets, places)
         each = zip(windows.sizes, *parts, strict=True)
         while together := list(islice(each, None if at_once else 1)):
             with self._lock:
                 self._wait_for_last_stream()
-                for (step, live, filled), known, target in together:
-                    graph = self._graph(filled)
+                for (step, live, filled, steps), known, target in together:
+                    graph = self._graph(filled, steps)
                     if self._carried is None or self._carried[1] is not rows:
                         self._put_back()
                         torch.index_select(state, 1, rows, out=self._state[:, : len(rows)])
@@ -203,7 +206,7 @@ class StepGraphs:
                         self._carried = ref(state), rows
                     torch.index_select(vectors, 0, known, out=graph.inputs)
                     graph.replay()
-                    own = target.view(2, WINDOW, filled)[:, :, :live]
+                    own = target.view(2, steps, filled)[:, :, :live]
                     halves[:, own] = graph.outputs[:, :, :, :live]
             yield
         with self._lock:
@@ -224,25 +227,26 @@ class StepGraphs:
                 state.index_copy_(1, rows, self._state[:, : len(rows)])
             self._carried = None
 
-    def _graph(self, rows: int) -> _Graph:
-        if rows not in self._graphs:
+    def _graph(self, rows: int, steps: int) -> _Graph:
+        if (rows, steps) not in self._graphs:
             self._put_back()  # a capture computes, too
-            shape = len(self._layers) + 1, 2, WINDOW, rows, self._width
+            shape = len(self._layers) + 1, 2, steps, rows, self._width
             outputs = self._state.new_zeros(shape)
             replay = self._capture(lambda: self._compute(outputs))
-            self._graphs[rows] = _Graph(outputs, outputs[0].flatten(0, 2), replay)
-        return self._graphs[rows]
+            self._graphs[rows, steps] = _Graph(outputs, outputs[0].flatten(0, 2), replay)
+        return self._graphs[rows, steps]
 
     def _compute(self, outputs: Tensor) -> None:
         """Compute a window with torch's operations and two kernels: what a graph holds."""
-        rows, left = outputs.shape[3], self._left[: outputs.shape[3]]
+        steps, rows = outputs.shape[2:4]
+        left = self._left[:rows]
         for number, (layer, whole) in enumerate(zip(self._layers, self._state, strict=True)):
             dtype, state = layer.recurrent.dtype, whole[:rows]
             inputs, output = outputs[number], outputs[number + 1]
             parts, part = layer.projection.shape[:2]
             h = state[..., : self._width].transpose(0, 1)  # (2, rows, P)
             window = WindowTensors(
-                _product(inputs.flatten(1, 2).to(dtype), layer.input).view(2, WINDOW, rows, -1),
+                _product(inputs.flatten(1, 2).to(dtype), layer.input).view(2, steps, rows, -1),
                 layer.bias,
                 left,
                 state,
@@ -253,12 +257,12 @@ class StepGraphs:
                 layer.projection_clip,
             )
             to_cell, to_hidden = pointwise(self._device, dtype)
-            for step in range(WINDOW):
+            for step in range(steps):
                 to_cell(window, _product(window.h, layer.recurrent), step)
                 to_hidden(window, _product(window.half, layer.projection), step)
             if layer.is_residual:
                 output.add_(inputs)
-        left.sub_(WINDOW)
+        left.sub_(steps)
 
 
 def _current_stream_of(device: torch.device) -> Callable[[], Any]:

@@ -13,6 +13,7 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference import row_buckets
 from elmo_model.inference.centre import stated_or_computed
+from elmo_model.inference.cuda_graphs import TAIL
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import PRECISION_FORMATS
 from elmo_model.models.opening import find_softmax, open_model
@@ -184,13 +185,16 @@ def _warm_up_within(encoder: Encoder, tokens: int) -> WarmUp | None:
 
     One batch has as many sentences as fit, one has long sentences. The long batch is timed in its
     second run, when its words are in the caches. On a CUDA device smaller batches capture the
-    graphs of all numbers of rows: a later capture would delay its request, and needs memory.
+    graphs of all numbers of rows and steps: a later capture would delay its request, and needs
+    memory.
     """
     try:
         wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
         encoder.embed(wide)
         for rows in encoder.bilm.graphs.rows if encoder.bilm.graphs else ():
-            encoder.embed(wide[:rows])
+            for length in (1, TAIL + 1):
+                fitting = wide[: min(rows, tokens // (length + 2))]
+                encoder.embed([words * length for words in fitting])
         length = min(tokens - 2, 126)
         long = [
             [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
+import numpy as np
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
@@ -14,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from elmo_model.checkpoints import load
 from elmo_model.inference import lstm
 from elmo_model.inference.batch_run import never_stop
-from elmo_model.inference.cuda_graphs import WINDOW, StepGraphs
+from elmo_model.inference.cuda_graphs import WINDOW, StepGraphs, Windows
 from elmo_model.inference.cuda_kernels import cell_by_torch, pointwise
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import TorchLinear
@@ -68,7 +69,15 @@ def test_a_replay_reads_every_tensor_where_it_was_captured(
     for batch in (OTHERS, SENTENCES[4:8]):
         for one, other in zip(windowed.embed(batch), expected.embed(batch), strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING)
-    assert captures.captures == 1 < captures.replays
+    assert captures.captures == 2 < captures.replays
+
+
+@pytest.mark.parametrize(("longest", "steps"), [(3, [4]), (5, [8]), (20, [8, 8, 4]), (21, [8] * 3)])
+def test_the_last_window_is_short_where_few_steps_are_left(longest: int, steps: list[int]) -> None:
+    left, first = np.array([longest, 1]), np.array([0, longest])
+    (windows,) = Windows.of(left, first, first + left - 1, (2,))
+    assert [size[3] for size in windows.sizes] == steps
+    assert len(windows.targets) == 2 * sum(steps) * 2
 
 
 def test_a_batch_that_stops_at_each_window_keeps_its_state(windowed: Encoder) -> None:

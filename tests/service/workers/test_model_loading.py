@@ -124,8 +124,9 @@ def test_a_warm_up_captures_the_graphs_of_all_requests_within_its_memory(
     own = replace(settings(tmp_path), warm_up_tokens=400)
     assert warm_up(encoder, torch.device("cpu"), own).tokens == 200
     captured = len(captures)
-    for rows in range(1, 11):  # of one token and two boundaries
-        encoder.embed([["word"]] * rows)
+    for rows in range(1, 11):  # which have two boundaries each
+        for length in (1, 4, 5, 8, 9, 13, 18):
+            encoder.embed([["word"] * length] * rows)
     assert len(captures) == captured
 
 
