@@ -56,8 +56,11 @@ def test_a_network_of_another_type_keeps_its_type(elmo: ElmoNetwork, dtype: torc
     assert (cosines.mean(dim=1) > 0.9999).all()
 
 
+@pytest.mark.parametrize("is_added", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_a_kernel_computes_what_the_operations_of_torch_do(dtype: torch.dtype) -> None:
+def test_a_kernel_computes_what_the_operations_of_torch_do(
+    dtype: torch.dtype, is_added: bool
+) -> None:
     """Also NaN, which a clip that compares would turn into its limit; ended rows keep theirs."""
     rows, cells, width, parts = 5, 48, 12, 4
     generator = torch.Generator().manual_seed(1)
@@ -76,7 +79,7 @@ def test_a_kernel_computes_what_the_operations_of_torch_do(dtype: torch.dtype) -
     for to_cell, to_hidden in (maps, (cell_by_torch, hidden_by_torch)):
         own = kept.clone(), h.to(dtype), half.to(dtype), torch.zeros(2, 3, rows, width).to(DEVICE)
         window = WindowTensors(gates, bias, lengths, *own, cell_clip=3.0, projection_clip=2.0)
-        to_cell(window, products, 1)
+        to_cell(window, None if is_added else products, 1)
         to_hidden(window, sums, 1)
         alive = [part[..., :4, :] for part in (window.h, window.half)]
         states.append([window.state, *alive, window.outputs[:, 1]])

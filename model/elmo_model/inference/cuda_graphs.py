@@ -32,6 +32,10 @@ ROWS = (8, 16, 32, 64, 128, 256, 512)
 _PARTS = 4
 """Parts of the projection's sum over the cells (benchmarks/RESULTS.md)."""
 
+ADDS_PRODUCTS = hasattr(torch.ops.aten.baddbmm, "dtype_out")
+"""Whether torch adds a product of 16-bit factors to float32 gates in place, so that the kernel of
+the cell reads one tensor instead of two."""
+
 Numbers = NDArray[np.int64]
 
 
@@ -135,11 +139,14 @@ class StepGraphs:
         capture: Capture | None = None,
         rows: Sequence[int] = ROWS,
         current_stream: Callable[[], Any] | None = None,
+        *,
+        adds_products: bool = ADDS_PRODUCTS,
     ) -> None:
         """Join the weights of both directions.
 
         `capture` and `current_stream` are for a device without graphs and streams.
         """
+        self._recurrent = _added_product if adds_products else _apart_product
         pairs = zip(*(stack.layers for stack in stacks), strict=True)
         self._layers = [_Layer.of(p, stacks[0].skip and n > 0) for n, p in enumerate(pairs)]
         self.rows = tuple(rows)
@@ -258,7 +265,7 @@ class StepGraphs:
             )
             to_cell, to_hidden = pointwise(self._device, dtype)
             for step in range(steps):
-                to_cell(window, _product(window.h, layer.recurrent), step)
+                to_cell(window, self._recurrent(window, layer.recurrent, step), step)
                 to_hidden(window, _product(window.half, layer.projection), step)
             if layer.is_residual:
                 output.add_(inputs)
@@ -270,6 +277,20 @@ def _current_stream_of(device: torch.device) -> Callable[[], Any]:
     if device.type != "cuda":
         return lambda: None
     return partial(torch.cuda.current_stream, device)
+
+
+def _added_product(window: WindowTensors, weight: Tensor, step: int) -> None:
+    """Add the recurrent product of a time step to its gates."""
+    gates = window.gates[:, step]  # one object for both: torch would copy another one
+    if weight.dtype is torch.float32:
+        torch.baddbmm(gates, window.h, weight, out=gates)
+    else:
+        torch.baddbmm(gates, window.h, weight, out_dtype=torch.float32, out=gates)
+
+
+def _apart_product(window: WindowTensors, weight: Tensor, step: int) -> Tensor:
+    """Return the recurrent product (2, rows, 4D) of a time step."""
+    return _product(window.h, weight)
 
 
 def _product(inputs: Tensor, weight: Tensor) -> Tensor:

@@ -51,7 +51,9 @@ extern "C" __global__ void cell(const float* gates, const float* product, const 
     const float* p = product + place * 4 * cells + unit;
     const float* b = bias + direction * 4 * cells + unit;
     float z[4];
-    for (int k = 0; k < 4; ++k) z[k] = g[k * cells] + p[k * cells] + b[k * cells];
+    bool has_product = product == gates;
+    for (int k = 0; k < 4; ++k)
+        z[k] = (has_product ? g[k * cells] : g[k * cells] + p[k * cells]) + b[k * cells];
     float* kept = state + (row * 2 + direction) * (width + cells) + width + unit;
     float c = clipped(logistic(z[1]) * *kept + logistic(z[0]) * tanh_of_half(z[3]), (float)clip);
     *kept = c;
@@ -105,14 +107,17 @@ class WindowTensors:
         return len(self.half) // 2
 
 
-Pointwise = Callable[[WindowTensors, Tensor, int], None]
-"""Map a product, float32, in a time step to the next `half` and c, or to the next h and output."""
+Cell = Callable[[WindowTensors, Tensor | None, int], None]
+"""Map the recurrent product in a time step to the next `half` and c; None: `gates` include it."""
+Hidden = Callable[[WindowTensors, Tensor, int], None]
+"""Map the projection's product, float32, in a time step to the next h and output."""
 
 
-def cell_by_torch(window: WindowTensors, product: Tensor, step: int) -> None:
+def cell_by_torch(window: WindowTensors, product: Tensor | None, step: int) -> None:
     """Map the recurrent product (2, rows, 4D) of a time step to `half` and the cells."""
     width, parts = window.h.shape[2], window.parts
-    gates = window.gates[:, step] + product + window.bias[:, None]
+    gates = window.gates[:, step]
+    gates = (gates if product is None else gates + product) + window.bias[:, None]
     i, f, o, j = gates.chunk(4, dim=2)
     kept = window.state[..., width:].transpose(0, 1)
     new = f.sigmoid() * kept + i.sigmoid() * (j / 2).tanh()
@@ -137,7 +142,7 @@ def _live(window: WindowTensors, step: int) -> Tensor:
 
 
 @cache
-def pointwise(device: torch.device, dtype: torch.dtype) -> tuple[Pointwise, Pointwise]:
+def pointwise(device: torch.device, dtype: torch.dtype) -> tuple[Cell, Hidden]:
     """Return the two maps of a time step on a device, for factors of a type."""
     if device.type != "cuda":
         return cell_by_torch, hidden_by_torch
@@ -170,15 +175,17 @@ def compiled(
         return None
 
 
-def _cell(kernel: Any) -> Pointwise:
-    def run(window: WindowTensors, product: Tensor, step: int) -> None:
-        tensors = [window.gates, product, window.bias, window.lengths, window.state, window.half]
+def _cell(kernel: Any) -> Cell:
+    def run(window: WindowTensors, product: Tensor | None, step: int) -> None:
+        gates, state = window.gates, window.state
+        product = gates if product is None else product  # as the kernel takes it
+        tensors = [gates, product, window.bias, window.lengths, state, window.half]
         _launch(kernel, window.bias.shape[1] // 4, tensors, window, step, window.cell_clip)
 
     return run
 
 
-def _hidden(kernel: Any) -> Pointwise:
+def _hidden(kernel: Any) -> Hidden:
     def run(window: WindowTensors, product: Tensor, step: int) -> None:
         tensors = [product, window.lengths, window.state, window.h, window.outputs]
         _launch(kernel, window.h.shape[2], tensors, window, step, window.projection_clip)

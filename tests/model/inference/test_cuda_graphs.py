@@ -50,6 +50,46 @@ def test_windows_give_the_vectors_of_single_steps(expected: Encoder, windowed: E
     torch.testing.assert_close(other, one, rtol=0, atol=ROUNDING)
 
 
+class SixteenBits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Computes the products of 16-bit factors in float32, which only a device does; names them."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.ops.aten.bmm.dtype:
+            one, other, dtype = args
+            self.names.add("bmm")
+            return torch.bmm(one.to(dtype), other.to(dtype))
+        if func is torch.ops.aten.baddbmm.dtype_out:
+            addend, one, other, dtype = args
+            assert addend is kwargs["out"]
+            self.names.add("baddbmm")
+            return torch.baddbmm(addend, one.to(dtype), other.to(dtype), out=kwargs["out"])
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_recurrent_products_are_added_where_torch_can(
+    expected: Encoder, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, adds: bool
+) -> None:
+    monkeypatch.setattr(lstm, "linear_of", lambda weight, _: TorchLinear(weight, dtype))
+    encoder = Encoder.of(load(SMALL))
+    graphs = StepGraphs(encoder.bilm.stacks, RecordedGraph(), ROWS, adds_products=adds)
+    monkeypatch.setattr(encoder.bilm, "graphs", graphs)
+    with (found := SixteenBits()):
+        layers = encoder.encode_whole(SENTENCES).layers
+    one = expected.encode_whole(SENTENCES).layers
+    if dtype is torch.float32:
+        torch.testing.assert_close(layers, one, rtol=0, atol=ROUNDING)
+        assert not found.names
+    else:  # of random weights, rounded to 8 bits
+        assert (torch.cosine_similarity(layers, one, dim=2).mean(dim=1) > 0.99).all()
+        assert found.names == ({"bmm", "baddbmm"} if adds else {"bmm"})
+
+
 def test_windows_carry_the_state_of_each_row(expected: Encoder, windowed: Encoder) -> None:
     one = other = None
     for batch in (SENTENCES[:9], SENTENCES[4:], SENTENCES[:2]):
