@@ -198,16 +198,15 @@ def draw_candidates(
         raise ValueError(f"candidates are {count}, expected from 1 to {size - 1}, the words less 1")
     draws = np.zeros(0, dtype=np.int64)
     while True:
-        more = generator.random(max(2 * count, len(draws)))
+        # later draws than those that are needed change nothing; fewer would take a second round
+        more = generator.random(max(4 * count, len(draws)))
         fresh = np.exp(more * math.log(size + 1)).astype(np.int64) - 1
         draws = np.concatenate((draws, np.minimum(fresh, size - 1)))
-        first = np.full(size, len(draws), dtype=np.int64)
-        # of equal indices the last write wins: here the earliest draw
-        first[draws[::-1]] = np.arange(len(draws))[::-1]
-        seen = first[first < len(draws)]
-        if len(seen) >= count:
-            tries = int(np.partition(seen, count - 1)[count - 1]) + 1
-            return draws[np.sort(seen[seen < tries])], tries
+        order, first = np.arange(len(draws)), np.empty(size, dtype=np.int64)
+        first[draws[::-1]] = order[::-1]  # of equal indices the last write wins: the earliest draw
+        distinct = np.flatnonzero(first[draws] == order)[:count]
+        if len(distinct) == count:
+            return draws[distinct], int(distinct[-1]) + 1
 
 
 def _at_least_float(values: Tensor) -> Tensor:

@@ -33,6 +33,16 @@ def test_candidates_are_distinct() -> None:
         assert tries >= 30
 
 
+@pytest.mark.parametrize(("count", "size"), [(1, 2), (30, 50), (49, 50), (300, 4000)])
+def test_candidates_are_the_first_distinct_words_of_the_draws(count: int, size: int) -> None:
+    """How many are drawn at once changes no number of a run."""
+    uniform = np.random.default_rng(1).random(100_000)
+    draws = np.minimum(np.exp(uniform * math.log(size + 1)).astype(np.int64) - 1, size - 1).tolist()
+    found, tries = draw_candidates(count, size, np.random.default_rng(1))
+    assert found.tolist() == list(dict.fromkeys(draws))[:count]
+    assert tries == draws.index(found[-1]) + 1
+
+
 def test_words_have_their_expected_counts() -> None:
     size, count, rounds = 60, 12, 4000
     drawn, expected = np.zeros(size), np.zeros(size)
