@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
-from tests.support.embeddings import decoded
+from tests.support.http_messages import decoded
 from tests.support.processes import children, is_alive
 from tests.support.servers import Running, running, spawned, until
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.command_line import elmo
 from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
-from tests.support.embeddings import decoded
+from tests.support.http_messages import decoded
 from tests.support.servers import SMALL, spawned
 
 pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]

@@ -13,7 +13,7 @@ import pytest
 from elmo_client import Client
 from tests.support.answers import Answers
 from tests.support.checkpoints import write_pair
-from tests.support.embeddings import decoded
+from tests.support.http_messages import decoded
 from tests.support.servers import SMALL, until, write_task
 
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")

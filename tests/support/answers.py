@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.comparison import Request
 from elmo_model.models.opening import open_model
-from tests.support.embeddings import decoded
+from tests.support.http_messages import decoded
 from tests.support.vectors import Array, difference, selected
 
 TASK_NAME = "load"

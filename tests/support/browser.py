@@ -125,10 +125,9 @@ class Page:
         )
 
     def prefer(self, **features: str) -> None:
-        """Set media features, such as `color_scheme="dark"` or `forced_colors="active"`."""
-        of_user = {"forced_colors": "forced-colors"}
+        """Set media features of the user, such as `color_scheme="dark"`."""
         named = [
-            {"name": of_user.get(name, f"prefers-{name.replace('_', '-')}"), "value": value}
+            {"name": f"prefers-{name.replace('_', '-')}", "value": value}
             for name, value in features.items()
         ]
         self._call("Emulation.setEmulatedMedia", features=named)

@@ -1,18 +1,24 @@
-"""HTTP without a client: one ASGI request, bytes on a socket, and the errors of the API."""
+"""HTTP without a client: an ASGI request, bytes on a socket, bodies of media types, the errors."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+import orjson
+import safetensors.numpy
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import TYPE_PREFIX, ServiceError
+from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.media_types.encoder import Embeddings
 from tests.support.servers import Running
 
 
@@ -153,3 +159,38 @@ def tree(cls: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
 
 ERRORS = sorted((cls for cls in tree() if not cls.__subclasses__()), key=lambda cls: cls.status)
 """The leaves, in the order of their status. Clients see no other class."""
+
+
+def arrays(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def embeddings(vectors: Sequence[Any], layers: tuple[int, ...] | None = (0, 1, 2)) -> Embeddings:
+    sentences = [b'["a", ""]'] * len(vectors)
+    shape: tuple[int, ...] = (4,)
+    dtype: Any = "float32"
+    if vectors:  # of what tests put in, two axes are tokens and width
+        shape = (*vectors[0].shape[:-2], -1, 4) if vectors[0].ndim > 1 else (4,)
+        dtype = vectors[0].dtype.name
+    return Embeddings("m", "r", "float32", 4, layers, 7, vectors, sentences, shape, dtype)
+
+
+def body(media_type: str, vectors: Sequence[Any]) -> bytes:
+    return b"".join(ENCODERS[media_type].encode(embeddings(vectors)))
+
+
+def decoded(media_type: str, data: bytes) -> list[Any]:
+    """Return the array of each sentence."""
+    if media_type == "application/json":
+        content = orjson.loads(data)
+        found = [np.asarray(sentence, np.float32) for sentence in content["embeddings"]]
+        # Lists lose the width where there are no tokens.
+        width = content["dimension"]
+        return [a if a.size else a.reshape(*a.shape[:-1], 0, width) for a in found]
+    if media_type == "application/vnd.safetensors":
+        tensors = safetensors.numpy.load(data)
+    else:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            tensors = {name: archive[name] for name in archive.files if name.isdecimal()}
+    return [tensors[str(index)] for index in range(len(tensors))]

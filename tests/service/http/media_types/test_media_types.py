@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_serve.http.media_types import ENCODERS, safetensors
-from tests.support.embeddings import arrays, body, decoded, embeddings
+from tests.support.http_messages import arrays, body, decoded, embeddings
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 

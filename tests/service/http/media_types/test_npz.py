@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmo_serve.http.media_types import npz
-from tests.support.embeddings import arrays, embeddings
+from tests.support.http_messages import arrays, embeddings
 
 VECTORS = arrays((3, 2, 1024), (3, 0, 1024), (3, 40, 1024), (3, 2, 1024))
 WITH_TEXT = replace(embeddings(VECTORS), tokenizer="ptb", offsets=[b"[[0,1],[1,1]]"] * 4)

@@ -14,7 +14,7 @@ import pytest
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.selection import Output
-from tests.support.embeddings import decoded
+from tests.support.http_messages import decoded
 from tests.support.in_process import in_process
 from tests.support.servers import SMALL, write_task
 

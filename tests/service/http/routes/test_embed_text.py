@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from elmo_serve.http.media_types import ENCODERS
-from tests.support.embeddings import decoded
+from tests.support.http_messages import decoded
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 TEXT = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
