@@ -77,7 +77,7 @@ class Encoder:
         last reference to `elmo`, which it may do at once. Weights of `elmo` that are trained
         afterwards take a new encoder.
 
-        Raises ValueError for an unknown precision, for a weight that float16 cannot hold, and for
+        Raises OptionError for an unknown precision, for a weight that float16 cannot hold, and for
         int8 without an exact product, as on a processor without VNNI.
         """
         form = precision_of(precision)

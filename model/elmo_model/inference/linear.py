@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_model.errors import OptionError
 from elmo_model.inference.precision import Precision
 from elmo_model.network.row_bytes import to_bytes
 
@@ -61,14 +62,14 @@ class Linear(ABC):
 def linear_of(weight: Tensor, precision: Precision) -> Linear:
     """Return the product with a matrix (outputs, inputs) in its fastest form on its device.
 
-    Raises ValueError for a weight that float16 cannot hold, and for int8 on a device, a processor
+    Raises OptionError for a weight that float16 cannot hold, and for int8 on a device, a processor
     or a build of torch without an exact 8-bit product.
     """
     is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     match precision:
         case "int8":
             if not (is_plain and has_eight_bits()):
-                raise ValueError(
+                raise OptionError(
                     "int8 takes a CPU with VNNI and a torch with oneDNN; float16 is the fast "
                     "precision of CPUs with AVX2 alone"
                 )
@@ -87,10 +88,10 @@ def linear_of(weight: Tensor, precision: Precision) -> Linear:
 
 
 def _refuse_beyond_half(weight: Tensor) -> None:
-    """Raise ValueError for a weight that would be infinite in float16."""
+    """Raise OptionError for a weight that would be infinite in float16."""
     largest = float(weight.abs().max()) if weight.numel() else 0.0
     if largest > _LARGEST_HALF:
-        raise ValueError(
+        raise OptionError(
             f"a weight is {largest:g}; float16 takes weights up to {_LARGEST_HALF:,.0f}"
         )
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.errors import ElmoError, OptionError
+from elmo_model.errors import OptionError
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import ElmoNetwork
@@ -93,9 +93,7 @@ def open_network(
         model = open_model(locate(model, lambda: cache or cache_of_environment(), progress))
     try:
         encoder = Encoder.of(model.to(torch.device(place)), precision, owns_process=owns_process)
-    except ElmoError:
-        raise
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, OptionError) as error:
         raise DeviceError(f"{device}, {precision}: {error}") from error
     batch_tokens = _BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
     return InProcess(encoder, model_info(encoder), place, batch_tokens)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
+from elmo_model.errors import OptionError
 from elmo_model.inference import row_buckets
 from elmo_model.inference.centre import stated_or_computed
 from elmo_model.inference.cuda_graphs import TAIL
@@ -63,12 +64,14 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     """
     if owns_process:
         _configure_torch(settings)
+    place = f"{settings.device}, {settings.precision}"
     try:
         return _load(settings, owns_process=owns_process)
     except ModelLoadError:
         raise
+    except OptionError as error:
+        raise ModelLoadError(f"{place}: {error}") from error
     except Exception as error:  # of torch, of a driver, of a library: the worker must say why
-        place = f"{settings.device}, {settings.precision}"
         if is_memory_short(error):
             raise ModelLoadError(f"{place}: no memory to load the model: {error}") from error
         _log.exception("the model could not be loaded")

@@ -16,7 +16,7 @@ from elmo_model.inference.cuda_graphs import StepGraphs
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import TorchLinear
 from elmo_model.network.description import Centre, Description
-from elmo_serve.workers.messages import Ready, RunnerSettings, WarmUp
+from elmo_serve.workers.messages import LoadFailed, Ready, RunnerSettings, WarmUp
 from elmo_serve.workers.model_loading import (
     ModelLoadError,
     known_vectors,
@@ -90,6 +90,20 @@ class LimitedEncoder:
         if len(sentences) * (max(map(len, sentences)) + 2) > self._room:
             raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")
         return [torch.empty(0)]
+
+
+def test_a_precision_that_the_machine_or_the_weights_refuse_is_one_line_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = load(write_pair(tmp_path))
+    with torch.no_grad():
+        network.state_dict()["bilm.forward_stack.layers.0.input.weight"][0, 0] = 1e5
+    save(network, tmp_path / "large.safetensors")
+
+    runner, message = start(replace(settings(tmp_path / "large.safetensors"), precision="float16"))
+    assert runner is None and isinstance(message, LoadFailed)
+    assert "float16" in message.reason
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_a_warm_up_without_memory_is_halved_and_reports_the_tokens_that_fit(
