@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 from elmo_model.models.opening import open_model
 from elmo_serve.files.inputs import FileError
-from elmo_serve.models.checks import DownloadError
 from elmo_serve.selection import SelectionError
 from elmo_serve.table_embedder import TableEmbedder
 from tests.support.servers import SMALL
@@ -86,16 +84,6 @@ def test_a_frame_keeps_its_index() -> None:
 def test_a_layer_that_the_model_lacks_is_refused() -> None:
     with pytest.raises(SelectionError, match="there is no layer 7"):
         TableEmbedder(str(SMALL), 7)
-
-
-def test_a_published_model_is_looked_for_where_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
-    monkeypatch.setenv("ELMO_OFFLINE", "true")
-
-    with pytest.raises(DownloadError, match=f"{tmp_path}.* as ELMO_OFFLINE is set"):
-        TableEmbedder("original")
 
 
 def are_means(found: Iterable[tuple[int, Any]]) -> None:

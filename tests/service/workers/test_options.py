@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 
@@ -31,6 +30,7 @@ from elmo_serve.workers.messages import (
 from elmo_serve.workers.options import worker_options, worker_process
 from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL
+from tests.support.vectors import all_close
 from tests.support.workers import GatedWorker
 
 TOP = Output(layers=(2,))
@@ -155,4 +155,4 @@ async def test_batches_are_computed_in_order_in_another_process(
             done = await f.messages.get()
             assert isinstance(done, Done) and done.batch == batch.id
             found = view(array, 0, (3, 2, ready.info.dimension), "float32")
-            np.testing.assert_allclose(found, np.stack(expected), rtol=0, atol=1e-5)
+            all_close(found, expected)
