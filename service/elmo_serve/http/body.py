@@ -1,23 +1,46 @@
-"""The body of a request, received within the budget of its client."""
+"""The body of a request: received within its client's budget, parsed here or in another process.
 
-from typing import TYPE_CHECKING, Final
+`schemas/` describes each body with sentences or texts once, as a pydantic model. `Parsed` is one
+form for all of them.
+"""
+
+import gc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from elmo_serve.errors import TooLarge
+from elmo_model.errors import shown
+from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
 from elmo_serve.http import headers
 from elmo_serve.http.deadline import DisconnectError
+from elmo_serve.http.limits import RequestLimits
+from elmo_serve.http.schemas.embed import InputItems, InputRequest
+from elmo_serve.processes.arena import Bytes
+from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.scheduling.budgets import Budget
+from elmo_serve.validation import MAX_MEMBERS, refuse_wide, validated
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
+
+RequestT = TypeVar("RequestT", bound=InputRequest)
 
 SMALL_BODY_BYTES: Final = 1 << 15
 """Bodies up to this size, in bytes, are parsed in the server process, usual ones within 0.6 ms of
 the event loop; another process takes 0.3 ms of it, and 1 to 3 ms in all. A larger value blocks the
 event loop longer: a body made for it, of 64 KiB, for 4 ms. The budget of all bodies does not count
 them: 1,024 connections hold 32 MiB of them."""
+
+MAX_TOKEN_CHARACTERS: Final = 64
+"""Longest text, in characters for each token that a sentence may have. Words have 5 on average and
+48 bytes of one reach the network. A larger value lets one text keep a process busy for longer."""
+
+MAX_TEXT_CHARACTERS: Final = 1 << 18
+"""Longest text in characters, whatever its tokens. A text is split by one call of a helper, which
+gets nothing else for 1.5 s then. A larger value makes texts of other clients wait for longer."""
 
 
 class Body:
@@ -81,3 +104,133 @@ class Body:
                 f"The body has {size} bytes or more and at most {self._max_bytes} are allowed "
                 f"(ELMO_MAX_BODY_BYTES)."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[RequestT]):
+    """A parsed body: its sentences, and `request`, which has all other fields.
+
+    `sentences[i]` is a text to split, or the JSON text of a list of tokens; `lengths[i]` is the
+    number of its tokens, 0 for a text. A body has texts or lists of tokens, never both. They are in
+    the member `member` of the body: its items, or with `is_one` its value.
+    """
+
+    request: RequestT
+    sentences: list[bytes | str]
+    lengths: list[int]
+    member: str
+    is_one: bool = False
+
+    def pointer(self, index: int) -> str:
+        """Return the JSON pointer of a sentence in the body."""
+        return pointer(self.member) if self.is_one else pointer(self.member, index)
+
+
+def parse(
+    model: type[RequestT], body: bytes | memoryview, limits: RequestLimits
+) -> Parsed[RequestT]:
+    """Parse the body of a request.
+
+    Raises:
+        MalformedBody: it is not JSON.
+        InvalidRequest: it breaks the schema; `errors` points to each fault.
+        TooLarge: it holds more sentences, or a longer one, than `limits` allows.
+    """
+    content = bytes(body)
+    most = min(limits.sentences, model.most_uncounted)
+    may_have_many = content.count(b",") >= most or content.count(b":") > MAX_MEMBERS
+    request = validated(model, _counted(model, content, limits) if may_have_many else content)
+    inputs = request.input_items()
+    _check_lengths(inputs, limits)
+    _check_tokens(inputs)
+    return Parsed(
+        request.model_copy(update={inputs.member: ()}),
+        [item if isinstance(item, str) else orjson.dumps(item) for item in inputs.items],
+        [0 if isinstance(item, str) else len(item) for item in inputs.items],
+        inputs.member,
+        inputs.is_one,
+    )
+
+
+def _counted(
+    model: type[InputRequest], content: bytes, limits: RequestLimits
+) -> bytes | dict[str, Any]:
+    """Return a body, as an object if it is one. Raises an error for too many items or members.
+
+    They are counted before any of them is looked at: pydantic makes objects and faults of them,
+    of 2.8 million lists in 8 MB within 2 to 5 s, and where it finds a fault within 1 to 3 s even of
+    members that are no fields. It keeps those of an object that was parsed as they are.
+    """
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError as error:  # also for NaN, which pydantic reads
+        raise MalformedBody(f"The body is not JSON: {error}.") from None
+    if not isinstance(body, dict):
+        return content
+    model.check_counts(body, limits)
+    refuse_wide(body)
+    return body
+
+
+def _check_lengths(inputs: InputItems, limits: RequestLimits) -> None:
+    """Raise TooLarge for too many tokens or too long a text."""
+    longest = min(MAX_TOKEN_CHARACTERS * limits.sentence_tokens, MAX_TEXT_CHARACTERS)
+    for index, item in enumerate(inputs.items):
+        if isinstance(item, str):
+            if len(item) <= longest:
+                continue
+            detail = (
+                f"Text {index} has {len(item)} characters and at most {longest} are allowed: "
+                f"{MAX_TOKEN_CHARACTERS} for each token of a sentence (ELMO_MAX_SENTENCE_TOKENS), "
+                f"and {MAX_TEXT_CHARACTERS} in any case."
+            )
+        elif len(item) > limits.sentence_tokens:
+            place = inputs.pointer(index)
+            raise limits.too_long(index, len(item), place)
+        else:
+            continue
+        place = inputs.pointer(index)
+        raise TooLarge(detail, errors=[FieldError(place, detail)])
+
+
+def _check_tokens(inputs: InputItems) -> None:
+    """Raise InvalidRequest for a sentence that is one token of three or more words.
+
+    It was sent without being split. Tokens of treebanks have white space as well: two words, or
+    a number in groups, such as "10 000 000".
+    """
+    for index, item in enumerate(inputs.items):
+        if isinstance(item, str) or len(item) != 1:
+            continue
+        words = item[0].split()
+        if len(words) > 2 and not all(map(str.isdecimal, words)):
+            place = inputs.pointer(index)
+            text = "a string" if inputs.member == "input" else "`text`"
+            detail = f"is a token of {len(words)} words, send it as {text}; found {shown(item[0])}"
+            raise InvalidRequest.of(FieldError(f"{place}/0", detail))
+
+
+async def parse_elsewhere(
+    pool: HelperPool, client: str, model: type[RequestT], body: Body, limits: RequestLimits
+) -> Parsed[RequestT]:
+    """Return `parse` of a body in a process of `pool`, and free the pieces of the body.
+
+    Raises the ServiceError of `parse`; HelperError and Unavailable as `HelperPool.run`.
+    """
+    block = pool.arena.acquire(body.size)
+    body.move_to(block.array)
+    parsed: Parsed[RequestT] = await pool.run(
+        _parsed, block, body.size, model, limits, client=client, is_slow=True
+    )
+    return parsed
+
+
+def _parsed(
+    memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits
+) -> Parsed[RequestT]:
+    """Parse the first `size` bytes of `memory`."""
+    gc.disable()  # it looked at millions of new objects again and again, none of them in a cycle
+    try:
+        return parse(model, memory.data[:size], limits)
+    finally:
+        gc.enable()

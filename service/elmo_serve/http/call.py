@@ -15,12 +15,11 @@ from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
-from elmo_serve.http.body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.body import SMALL_BODY_BYTES, Body, Parsed, RequestT, parse, parse_elsewhere
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.models import ServedModel, ServedModels
-from elmo_serve.http.parse import Parsed, RequestT, parse, parse_elsewhere
 from elmo_serve.http.texts import Tokenize, TokenizedTexts, tokenize
 from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.processes.helpers import HelperPool

@@ -17,7 +17,7 @@ import orjson
 from elmo_model.errors import counted, shown
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
-from elmo_serve.http.parse import Parsed, RequestT
+from elmo_serve.http.body import Parsed, RequestT
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.processes.parts import in_order, runs
 from elmo_serve.scheduling.request import cost_of

@@ -1,18 +1,29 @@
-"""The layers around the routes: requests of other origins, and HEAD.
+"""The layers around the routes: requests of other origins, HEAD, and the way of a request.
 
 A browser makes them in tests/openai/test_browser.py.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
 import httpx
 import pytest
 from starlette.routing import Route
 
+import elmo_serve
 from elmo_serve.http.app import create_app
 from elmo_serve.http.state import assemble
 from elmo_serve.settings import Settings
+from tests.support.in_process import in_process
 from tests.support.servers import SMALL
+
+MOST_FILES: Final = 30
+"""Files of the service whose functions run for a request of one small sentence, over ASGI and with
+a worker that is no process: a process adds two."""
 
 ORIGIN = "https://example.org"
 FOREIGN = "https://example.com"
@@ -121,3 +132,26 @@ def test_every_route_that_takes_get_takes_head() -> None:
             taken[method].add(route.path)
 
     assert taken["GET"] and taken["GET"] <= taken["HEAD"]
+
+
+async def test_a_small_request_passes_few_files() -> None:
+    """Each file on its way is one more that a reader has to know."""
+    root = Path(elmo_serve.__file__).parent
+    found = set[str]()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":  # of a function, or a step of a coroutine
+            found.add(frame.f_code.co_filename)
+
+    body = {"sentences": [["The", "bank", "."]], "layers": "top", "pooling": "mean"}
+    async with in_process() as serving:
+        await serving.client.get("/health/live")  # the first request makes the layers
+        sys.setprofile(note)
+        try:
+            response = await serving.client.post("/embed", json=body)
+        finally:
+            sys.setprofile(None)
+    assert response.status_code == 200
+    files = {str(Path(each).relative_to(root)) for each in found if each.startswith(f"{root}/")}
+    # Memory is trimmed now and then, whoever asks.
+    assert len(files - {"http/state.py"}) <= MOST_FILES, " ".join(sorted(files))

@@ -17,10 +17,9 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, ServiceError, Unavailable
-from elmo_serve.http.body import Body
+from elmo_serve.http.body import Body, parse, parse_elsewhere
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.media_types.json_text import write
-from elmo_serve.http.parse import parse, parse_elsewhere
 from elmo_serve.http.schemas.embed import EmbedRequest, TokenizeRequest
 from elmo_serve.http.schemas.openai import EmbeddingsRequest
 from elmo_serve.metrics import Metrics

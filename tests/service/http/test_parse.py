@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
+from elmo_serve.http.body import Parsed, RequestT, parse
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.parse import Parsed, RequestT, parse
 from elmo_serve.http.schemas.embed import (
     EmbedRequest,
     InputItems,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import orjson
 
+from elmo_serve.http.body import parse
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.parse import parse
 from elmo_serve.http.schemas.embed import TokenizeRequest
 from elmo_serve.http.texts import Tokenize, TokenizedTexts, tokenize
 from elmo_serve.workers.messages import ModelInfo

@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, pointer
 from elmo_serve.http import headers, media_types
+from elmo_serve.http.body import Parsed
 from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.models import ServedModel
-from elmo_serve.http.parse import Parsed
 from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
 from elmo_serve.http.schemas.language import (
     DEFAULT_SUBSTITUTES,

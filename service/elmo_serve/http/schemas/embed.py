@@ -66,7 +66,7 @@ class InputItems:
 
 
 class InputRequest(BaseModel, ABC):
-    """A body with sentences or texts, as `http.parse` reads it.
+    """A body with sentences or texts, as `http.body` reads it.
 
     `needs_vectors` tells that a worker computes something for each sentence. `counted` are the
     members with a list of at most ELMO_MAX_REQUEST_SENTENCES items, each with the word for them in
