@@ -110,8 +110,8 @@ class AsyncClient:
     ) -> dict[str, Any]:
         """Return the response of POST /neighbours: the uses that are nearest to a token.
 
-        `neighbours` are the uses, each with `sentence`, `token` and `cosine`; `static` are the
-        words that are nearest without a sentence, each with `word` and `cosine`.
+        `neighbours` are the uses, each with `sentence`, `token`, `line` and `cosine`; `static` are
+        the words that are nearest without a sentence, each with `word` and `cosine`.
 
         A server without an index embeds a text of its own first; the client asks again until that
         is done, for `patience_seconds` at most.

@@ -13,7 +13,8 @@ ServiceError
 │   ├── NotFound
 │   │   ├── UnknownModel       404
 │   │   ├── UnknownTask        404
-│   │   └── UnknownRoute       404
+│   │   ├── UnknownRoute       404
+│   │   └── NoIndex            404
 │   ├── MethodNotAllowed       405
 │   ├── NotAcceptable          406
 │   ├── RequestTimeout         408
@@ -118,6 +119,9 @@ class UnknownTask(NotFound, title="Unknown task"): ...
 
 
 class UnknownRoute(NotFound, title="Unknown route"): ...
+
+
+class NoIndex(NotFound, title="The model has no index"): ...
 
 
 class MethodNotAllowed(RequestError, status=405, title="Method not allowed"):

@@ -102,13 +102,13 @@ class ModelUses:
             Unavailable: the text is being embedded, or could not be; `detail` says how far it is.
         """
         if self._index is None:
-            self._index = self._own or self._embedded()
+            self._index = self.own or self._embedded()
         return self._index
 
     @property
     def centre(self) -> Centre:
         """The centre that is subtracted: that of the user's index, or else that of the model."""
-        stated, index = self._info.centre, self._own
+        stated, index = self._info.centre, self.own
         assert stated is not None, "the model is loaded"
         if index is None:
             return stated
@@ -117,8 +117,8 @@ class ModelUses:
         return Centre(index.info.centre, index.info.centre_tokens or 0, index.centre)
 
     @property
-    def _own(self) -> UsesIndex | None:
-        """The user's index of the model."""
+    def own(self) -> UsesIndex | None:
+        """The user's index of the model, which is loaded."""
         return self.indexes.get(self._info.revision, (None, None))[1]
 
     def close(self) -> None:

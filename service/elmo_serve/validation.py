@@ -74,7 +74,7 @@ def validated(model: type[_Body], body: bytes | dict[str, Any]) -> _Body:
     except ValidationError as error:
         if error.error_count() > _MAX_COUNTED:
             raise InvalidRequest.of(FieldError("", f"has {error.error_count()} faults")) from None
-        raise _refusal(error.errors(include_url=False, include_input=False)) from None
+        raise refusal(error.errors(include_url=False, include_input=False)) from None
 
 
 def refuse_wide(body: dict[str, Any]) -> None:
@@ -88,7 +88,8 @@ def refuse_wide(body: dict[str, Any]) -> None:
             raise InvalidRequest.of(FieldError("", detail))
 
 
-def _refusal(faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
+def refusal(faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
+    """Return the error for pydantic's faults of a body or a query; it lists 20 of them."""
     if faults[0]["type"] == "json_invalid":
         return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
     if faults[0]["type"] == "missing":  # an unknown field may be that one, misspelt

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from elmo_model.network.description import Centre
+from elmo_model.uses.index import Use
 from elmo_serve import uses
 from elmo_serve.errors import Unavailable
 from elmo_serve.settings import Settings, SettingsError
@@ -70,7 +71,7 @@ async def test_every_token_has_the_vectors_of_its_sentence() -> None:
 
     marks = [mark(orjson.dumps(sentence)) for sentence in TEXT for _ in sentence]
     np.testing.assert_array_equal(found.vectors[2][:, 0], marks)
-    assert found.place(TOKENS - 1) == (TEXT[-1], len(TEXT[-1]) - 1)
+    assert found.use(TOKENS - 1) == Use(TEXT[-1], len(TEXT[-1]) - 1, None)
 
 
 async def test_the_text_is_bulk_work_that_comes_after_interactive_requests() -> None:

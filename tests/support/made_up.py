@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -89,7 +90,13 @@ def _random(key: str) -> NDArray[np.float64]:
     return np.random.default_rng(list(digest)).standard_normal(WIDTH) * 2 + 1
 
 
-def made_up_index(folder: Path, sentences: Sequence[Sequence[str]]) -> UsesIndex:
+def made_up_index(
+    folder: Path,
+    sentences: Sequence[Sequence[str]],
+    lines: Sequence[int] | None = None,
+    revision: str = DESCRIPTION.revision,
+) -> UsesIndex:
     """Write the index of some sentences by the made-up network, and open it."""
-    write_index(MadeUp(), sentences, folder, DESCRIPTION, 4_000)
+    info = replace(DESCRIPTION, revision=revision)
+    write_index(MadeUp(), sentences, folder, info, 4_000, lines=lines)
     return open_index(folder)

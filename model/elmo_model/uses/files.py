@@ -5,6 +5,7 @@ centre.npy      float32 (L + 1, 2P), the mean of each layer
 words.txt       the W words, one a line
 tokens.npy      uint32 (N,), the number of each token's word
 starts.npy      uint64 (S + 1,), the first token of each sentence, and N
+lines.npy       uint64 (S,), the line of each sentence in its text, from 1; may be missing
 0.npy           float16 (W, 2P), the token layer of each word, centred
 1.npy, 2.npy    float16 (N, 2P), one for each layer above 0, centred
 """
@@ -13,7 +14,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from elmo_model.uses.text import IndexFolderError, Sentences
 
 VERSION: Final = 4
 FILE: Final = "index.json"
+_LINES: Final = "lines.npy"
 
 # numpy evaluates the header of a file as Python.
 _FAULTS: Final = (
@@ -48,8 +50,12 @@ class IndexWriter:
         centre: NDArray[np.float32],
         sentences: Sentences,
         folder: Path | None = None,
+        lines: Sequence[int] | None = None,
     ) -> None:
-        """Allocate the vectors of all sentences. Raises OSError where the disk is full."""
+        """Allocate the vectors of all sentences, which stand in these lines of their text.
+
+        Raises OSError where the disk is full.
+        """
         numbers: dict[str, int] = {}
         tokens = [numbers.setdefault(word, len(numbers)) for each in sentences for word in each]
         lengths = list(map(len, sentences))
@@ -63,6 +69,7 @@ class IndexWriter:
             np.array(tokens, np.uint32),
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64),
             [self._allocate(layer, (rows, info.dimension)) for layer, rows in enumerate(shapes)],
+            None if lines is None else np.array(lines, np.uint64),
         )
 
     def write(self, number: int, layers: NDArray[Any]) -> None:
@@ -86,6 +93,8 @@ class IndexWriter:
             np.save(folder / "centre.npy", index.centre)
             np.save(folder / "tokens.npy", index.tokens)
             np.save(folder / "starts.npy", index.starts)
+            if index.lines is not None:
+                np.save(folder / _LINES, index.lines)
             text = "".join(f"{word}\n" for word in index.words)
             (folder / "words.txt").write_bytes(text.encode("utf-8", "surrogatepass"))
             facts = {"version": VERSION, **asdict(index.info)}
@@ -109,6 +118,7 @@ def open_index(folder: Path) -> UsesIndex:
         if facts.pop("version") != VERSION:
             raise ValueError("it is of another version: make it anew")
         info = IndexInfo(**facts)
+        lines = folder / _LINES
         words = (folder / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")
         index = UsesIndex(
             info,
@@ -124,6 +134,7 @@ def open_index(folder: Path) -> UsesIndex:
                 )
                 for layer in range(info.layers)
             ],
+            _array(lines, np.uint64, (info.sentences,)) if lines.exists() else None,
         )
         starts = index.starts
         if (

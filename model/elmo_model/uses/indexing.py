@@ -1,5 +1,6 @@
 """The index of a text, written to a folder."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +24,14 @@ def write_index(
     info: IndexInfo,
     batch_tokens: int,
     on_step: OnStep = ignore,
+    lines: Sequence[int] | None = None,
 ) -> IndexInfo:
     """Write the index of some sentences to a folder that does not exist yet; describe it.
 
     The centre is the mean over every k-th sentence, some 10,000 tokens. The network computes
-    batches of at most `batch_tokens` tokens, boundaries included. The folder gets its name when it
-    is complete. Raises IndexFolderError for a folder that exists, and OSError for a full disk.
+    batches of at most `batch_tokens` tokens, boundaries included. `lines` has the line of each
+    sentence in its text, from 1. The folder gets its name when it is complete. Raises
+    IndexFolderError for a folder that exists, and OSError for a full disk.
     """
     refuse_existing(folder)
     total, done = sum(map(len, sentences)), 0
@@ -36,7 +39,7 @@ def write_index(
     centre = centre_of(network, batch_tokens, sample, info.text)
     info = replace(info, centre=centre.text, centre_tokens=centre.tokens)
     with temporary_folder(folder.absolute().parent) as temporary:
-        writer = IndexWriter(info, centre.layers, sentences, temporary)
+        writer = IndexWriter(info, centre.layers, sentences, temporary, lines)
         for start in range(0, len(sentences), _BLOCK):
             numbers = range(start, min(start + _BLOCK, len(sentences)))
             for batch in by_length(numbers, sentences, batch_tokens):

@@ -31,15 +31,17 @@ class IndexFolderError(ElmoError):
     """A folder is no index, or the index does not fit; the message is one line that names it."""
 
 
-def read_sentences(path: Path, split: Tokenize) -> list[list[str]]:
-    """Return the sentences of a text, one a line, without blank and repeated lines.
+def read_sentences(path: Path, split: Tokenize) -> tuple[list[list[str]], list[int]]:
+    """Return the sentences of a text, one a line, and the number of each line, from 1.
 
-    Otherwise a line that occurs a thousand times, such as a page header, would fill the results.
+    Blank and repeated lines are left out: a line that occurs a thousand times, such as a page
+    header, would fill the results.
 
     Raises TextError, which names the line, and IndexFolderError for a text that is too long or has
     no token.
     """
     sentences: list[list[str]] = []
+    lines: list[int] = []
     seen: set[bytes] = set()
     tokens = 0
     for number, _, text in numbered_lines(path):
@@ -49,6 +51,7 @@ def read_sentences(path: Path, split: Tokenize) -> list[list[str]]:
         seen.add(key)
         if words := _words(split, text, f"{path}:{number}"):
             sentences.append(words)
+            lines.append(number)
             tokens += len(words)
         if tokens > MAX_TOKENS:
             raise IndexFolderError(
@@ -57,7 +60,7 @@ def read_sentences(path: Path, split: Tokenize) -> list[list[str]]:
             )
     if not tokens:
         raise IndexFolderError(f"{path}: has no token")
-    return sentences
+    return sentences, lines
 
 
 def _words(split: Tokenize, text: str, place: str) -> list[str]:

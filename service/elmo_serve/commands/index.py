@@ -69,9 +69,9 @@ def index(
     )
     with steps() as step:
         step(f"Reading {text}")
-        sentences = read_sentences(text, network.tokenizer(split_by))
+        sentences, lines = read_sentences(text, network.tokenizer(split_by))
         found = indexing.write_index(
-            network.encoder, sentences, folder, description, network.batch_tokens, step
+            network.encoder, sentences, folder, description, network.batch_tokens, step, lines
         )
     click.echo(
         f"Indexed {text} in {folder}: {found.tokens:,} tokens, "

@@ -39,6 +39,7 @@ from elmo_serve.http.routes import (
     openai,
     page,
     tasks,
+    uses,
 )
 from elmo_serve.http.state import Server, assemble
 from elmo_serve.settings import Settings
@@ -64,7 +65,7 @@ def create_app(server: Server, *, is_local: bool = False) -> FastAPI:
         embed.router,
         language.router,
         embed.tokenize_router,
-        *(each.router for each in (tasks, neighbours, openai, info, monitoring, page)),
+        *(each.router for each in (tasks, neighbours, uses, openai, info, monitoring, page)),
     )
     routes = [each for router in routers for route in router.routes for each in _with_head(route)]
     app = _Application(

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,7 +29,7 @@ from elmo_serve.errors import (
     UnknownRoute,
 )
 from elmo_serve.selection import SelectionError
-from elmo_serve.validation import optional
+from elmo_serve.validation import optional, refusal
 
 MEDIA_TYPE: Final = "application/problem+json"
 _JSON: Final = "application/json"
@@ -48,9 +49,11 @@ _log = logging.getLogger(__name__)
 
 
 class FieldProblem(BaseModel):
-    """One fault of a request body."""
+    """One fault of a request body or of a query."""
 
-    pointer: str = Field(description="JSON pointer (RFC 6901) into the body.")
+    pointer: str = Field(
+        description="JSON pointer (RFC 6901) into the body; `/` and the name of a query parameter."
+    )
     detail: str
 
 
@@ -71,6 +74,9 @@ def translated(error: Exception, request: Request) -> ServiceError:
         return error
     if isinstance(error, SelectionError):
         return InvalidRequest.of(*error.faults)
+    if isinstance(error, RequestValidationError):  # of a query: `loc` begins with that word
+        faults: list[Any] = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
+        return refusal(faults)
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):

@@ -89,7 +89,7 @@ def _bodies(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def _add_errors(path: str, responses: dict[str, Any]) -> None:
     """Describe the errors of a route by one `default` response."""
-    # FastAPI adds a 422 of its own to every path with a parameter: it never occurs.
+    # FastAPI adds a 422 of its own form to every path with a parameter: ours is a problem.
     if "HTTPValidationError" in str(responses.get("422")):
         del responses["422"]
     is_openai = path.startswith(OPENAI)

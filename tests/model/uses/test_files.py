@@ -17,11 +17,12 @@ from tests.support.files import full_disk
 from tests.support.made_up import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
 
 SENTENCES = [["a", "b", "\u2028"], ["c\r"], ["a", "\ud800", "c"]]
+LINES = [1, 3, 9]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made_up_index(tmp_path / "index", SENTENCES)
+    made_up_index(tmp_path / "index", SENTENCES, LINES)
     return tmp_path / "index"
 
 
@@ -63,6 +64,7 @@ def test_the_centre_is_the_mean_of_some_10_000_tokens_of_the_text(tmp_path: Path
         rewritten("tokens.npy", lambda array: array.astype(np.int64)),
         rewritten("starts.npy", lambda array: array[::-1]),
         rewritten("starts.npy", lambda array: array + 1),
+        rewritten("lines.npy", lambda array: array[1:]),
         rewritten("1.npy", lambda array: array[:, 1:]),
         rewritten("1.npy", np.asfortranarray),
         rewritten("1.npy", lambda array: array.astype(np.float32)),
@@ -102,8 +104,15 @@ def test_changed_bytes_are_searched_or_refused(folder: Path) -> None:
 
 @np.errstate(all="ignore")  # a changed bit may make a NaN
 def searched(index: UsesIndex) -> None:
-    index.uses(MadeUp.layers(["a"])[:, 0], (0.2, 0.3, 0.5), 5)
+    index.nearest_uses(MadeUp.layers(["a"])[:, 0], (0.2, 0.3, 0.5), 5)
     index.nearest_words(MadeUp.layers(["a"])[0, 0], 5)
+
+
+def test_an_index_without_lines_knows_none(folder: Path) -> None:
+    assert [use.line for use in open_index(folder).uses_of("a", 0, 9)[1]] == [1, 9]
+    (folder / "lines.npy").unlink()
+
+    assert [use.line for use in open_index(folder).uses_of("a", 0, 9)[1]] == [None, None]
 
 
 def test_an_index_in_memory_is_that_of_the_folder(folder: Path) -> None:

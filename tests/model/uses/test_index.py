@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_model.uses.files import open_index
-from elmo_model.uses.index import CANDIDATES, UsesIndex
+from elmo_model.uses.index import CANDIDATES, Use, UsesIndex
 from elmo_model.uses.indexing import write_index
 from tests.support.made_up import DESCRIPTION, LAYERS, WIDTH, MadeUp, made_up_index
 
@@ -47,13 +47,13 @@ def test_uses_are_those_of_exact_search(index: UsesIndex, shares: tuple[float, .
     mixed = np.einsum("l,lnw->nw", np.array(shares), layers - index.centre[:, np.newaxis])
     exact = cosines(mixed, np.array(shares) @ (QUERY - index.centre))
 
-    found = index.uses(QUERY, shares, 10)
+    found = index.nearest_uses(QUERY, shares, 10)
 
     np.testing.assert_allclose([use.cosine for use in found], np.sort(exact)[::-1][:10], atol=2e-3)
     for use in found:
         number = PLACES.index((SENTENCES.index(use.sentence), use.token))
         assert use.cosine == pytest.approx(exact[number], abs=2e-3)
-        assert index.place(number) == (use.sentence, use.token)
+        assert index.use(number) == Use(use.sentence, use.token, use.line)
 
 
 class Alike(MadeUp):
@@ -79,15 +79,25 @@ def test_the_own_sentence_does_not_fill_the_candidates(tmp_path: Path) -> None:
     index = open_index(tmp_path / "index")
 
     for shares in SHARES:
-        found = index.uses(network.alike[:, 0], shares, 30, own)
+        found = index.nearest_uses(network.alike[:, 0], shares, 30, own)
         assert len(found) == 30
         assert tuple(own) not in {use.sentence for use in found}
+
+
+def test_the_uses_of_a_form_are_all_of_it_in_the_order_of_the_text(index: UsesIndex) -> None:
+    text = [word for words in SENTENCES for word in words]
+    expected = [index.use(number) for number, word in enumerate(text) if word == "w3"]
+
+    for offset, limit in ((0, 10), (5, 2), (0, 10_000), (len(expected) - 1, 10), (10**30, 10)):
+        found = index.uses_of("w3", offset, limit)
+        assert found == (len(expected), expected[offset : offset + limit])
+    assert index.uses_of("W3", 0, 10) == (0, [])
 
 
 def test_of_equal_sentences_the_first_counts(tmp_path: Path) -> None:
     index = made_up_index(tmp_path / "index", [["a", "b"]] * 5 + [["b", "c"]])
 
-    found = index.uses(QUERY, (0, 0, 1), 10)
+    found = index.nearest_uses(QUERY, (0, 0, 1), 10)
 
     places = sorted((use.sentence, use.token) for use in found)
     assert places == [(("a", "b"), 0), (("a", "b"), 1), (("b", "c"), 0), (("b", "c"), 1)]
@@ -105,6 +115,6 @@ def test_static_neighbours_are_words_by_the_token_layer(index: UsesIndex) -> Non
 
 
 def test_a_zero_vector_has_cosines_of_zero(index: UsesIndex) -> None:
-    found = index.uses(index.centre, (0, 1, 0), 2)
+    found = index.nearest_uses(index.centre, (0, 1, 0), 2)
 
     assert [use.cosine for use in found] == [0, 0]

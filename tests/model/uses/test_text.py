@@ -14,7 +14,10 @@ def test_blank_and_repeated_lines_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("a b\n\nc\na  b\r\n a b\nd e f\nc\n")
 
-    assert read_sentences(path, tokenizer("whitespace")) == [["a", "b"], ["c"], ["d", "e", "f"]]
+    sentences, lines = read_sentences(path, tokenizer("whitespace"))
+
+    assert sentences == [["a", "b"], ["c"], ["d", "e", "f"]]
+    assert lines == [1, 3, 6]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ def test_an_index_holds_the_vectors_of_every_token() -> None:
 
     assert f"{TOKENS:,} tokens, 90 sentences, 23 distinct words" in output
     found = open_index(Path("index"))
+    assert found.lines is not None
+    assert found.lines.tolist() == [*range(1, 41), *range(43, 93)]
     network = open_model(str(SMALL))
     layers = np.concatenate(
         [each.numpy() for each in network.embed(list(map(str.split, LINES)))], 1
@@ -51,4 +53,4 @@ def test_text_is_split_as_the_training_text_of_the_model() -> None:
     for name, words in (("ptb", ("It", "ca", "n't", "rain", ".")), ("", ("It", "can", "'t"))):
         index("text.txt.xz", f"index{name}", *(("--tokenizer", name) if name else ()))
 
-        assert open_index(Path(f"index{name}")).place(0)[0][: len(words)] == words
+        assert open_index(Path(f"index{name}")).use(0).sentence[: len(words)] == words

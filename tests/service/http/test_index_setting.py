@@ -40,6 +40,7 @@ def test_each_model_searches_its_own_index(tmp_path: Path) -> None:
             (near,) = found["neighbours"]
             assert near["sentence"][near["token"]] == "sat"
             assert near["cosine"] == pytest.approx(1, abs=1e-3)
+            assert near["line"] == 1 + TEXT.index(" ".join(near["sentence"]))
             assert found["revision"] == client_revision(server.url, model)
 
 

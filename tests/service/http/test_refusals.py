@@ -195,6 +195,18 @@ BODIES: dict[str, list[Row]] = {
     "POST /embed?other=1&model=five": [({"sentences": A}, 422, None, "query")],
     "POST /v1/embeddings?model=five": [({"input": "a"}, 400, None, "query")],
     "GET /tasks/none": [(b"", 404, None, "'ner'")],
+    "GET /uses": [(b"", 422, "/word", "required")],
+    "GET /uses?word=": [(b"", 422, "/word", "1")],
+    "GET /uses?word=a%20b": [(b"", 422, "/word", "space")],
+    "GET /uses?word=%C2%A0": [(b"", 422, "/word", "space")],
+    "GET /uses?word=a&limit=0": [(b"", 422, "/limit", "1")],
+    "GET /uses?word=a&limit=101": [(b"", 422, "/limit", "100")],
+    "GET /uses?word=a&offset=-1": [(b"", 422, "/offset", "0")],
+    "GET /uses?word=a&offset=x": [(b"", 422, "/offset", "integer")],
+    f"GET /uses?word=a&offset={'9' * 5_000}": [(b"", 422, "/offset", "")],
+    "GET /uses?word=a&ofset=1": [(b"", 422, "/ofset", "")],
+    "GET /uses?word=a&model=five": [(b"", 404, None, "'small'")],
+    "GET /uses?word=a": [(b"", 404, None, "ELMO_INDEX")],
     "GET /info?model=five": [(b"", 404, None, "'small'")],
     **{
         f"GET {path}": [(b"", 404, None, "/docs")]

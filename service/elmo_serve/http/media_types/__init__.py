@@ -18,7 +18,13 @@ ENCODERS: dict[str, Encoder] = {
 def choose(accept: tuple[str, ...], among: tuple[str, ...] = ()) -> Encoder:
     """Return the encoder that the Accept headers prefer; JSON where they state no preference.
 
-    `among` are the media types of a route that has not all of them.
+    `among` are the media types of a route that has not all of them. Raises NotAcceptable.
+    """
+    return ENCODERS[preferred(accept, among or tuple(ENCODERS))]
+
+
+def preferred(accept: tuple[str, ...], offered: tuple[str, ...]) -> str:
+    """Return the media type that the Accept headers prefer; the first one where they have none.
 
     Raises:
         NotAcceptable: the client accepts none of the media types.
@@ -28,10 +34,9 @@ def choose(accept: tuple[str, ...], among: tuple[str, ...] = ()) -> Encoder:
     ranges = [part.strip() for part in ",".join(accept).lower().split(",")]
     wanted = ",".join(filter(None, ranges))
     if wanted in ("", "*/*"):
-        return json_text.ENCODER
-    found = among or tuple(ENCODERS)
-    best = headers.preferred(wanted, found)
+        return offered[0]
+    best = headers.preferred(wanted, offered)
     if not best:
-        detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(found)}."
+        detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(offered)}."
         raise NotAcceptable(detail, headers={"Vary": "Accept"})
-    return ENCODERS[best]
+    return best

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes.common import Model, TheServer
+from elmo_serve.http.schemas.neighbours import IndexedText
 from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,
@@ -45,6 +46,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         language=info.language,
         devices=[slot.labels["device"] for slot in slots],
         softmax=info.softmax is not None,
+        index=None if served.uses.own is None else IndexedText.of(served.uses.own),
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),
             **{

@@ -14,7 +14,12 @@ from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.models import ServedModel
 from elmo_serve.http.routes.common import PlainRoute, json_request
-from elmo_serve.http.schemas.neighbours import DEFAULT_COUNT, NeighboursRequest, NeighboursResponse
+from elmo_serve.http.schemas.neighbours import (
+    DEFAULT_COUNT,
+    IndexedText,
+    NeighboursRequest,
+    NeighboursResponse,
+)
 from elmo_serve.http.texts import check_each_has_tokens, check_token
 from elmo_serve.selection import select
 
@@ -58,11 +63,7 @@ async def neighbours(request: Request) -> Response:
             "tokens": tokens,
             "token": wanted.token,
             **found,
-            "index": {
-                "text": index.info.text,
-                "tokens": index.info.tokens,
-                "sentences": index.info.sentences,
-            },
+            "index": IndexedText.of(index).model_dump(),
             "usage": {"sentences": 1, "tokens": len(tokens)},
         }
         return call.response([orjson.dumps(members)])
@@ -77,7 +78,7 @@ def _search(
 ) -> dict[str, Any]:
     """Map the layers (L + 1, 2P) of a token to its neighbours."""
     count = wanted.k or DEFAULT_COUNT
-    uses = index.uses(layers, weights, count, tokens)
+    uses = index.nearest_uses(layers, weights, count, tokens)
     words = index.nearest_words(layers[0], count, tokens[wanted.token])
     return {"neighbours": list(map(asdict, uses)), "static": list(map(asdict, words))}
 

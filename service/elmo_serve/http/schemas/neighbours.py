@@ -1,11 +1,11 @@
 """Bodies of POST /neighbours."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, Tag
 
-from elmo_model.uses.index import MAX_NEIGHBOURS
+from elmo_model.uses.index import MAX_NEIGHBOURS, UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import (
@@ -72,11 +72,19 @@ class NeighboursRequest(InputRequest):
             raise limits.too_long(0, len(tokens), "/tokens")
 
 
-class Neighbour(BaseModel):
+class IndexedUse(BaseModel):
     """A use of a word in the indexed text."""
 
     sentence: list[str] = Field(description="The tokens of its sentence.")
     token: int = Field(description="The number of the token in the sentence.")
+    line: Int64 | None = Field(
+        description="The line of the sentence in the text, from 1; null where the index has none."
+    )
+
+
+class Neighbour(IndexedUse):
+    """A use that is near to the token."""
+
     cosine: float = Field(description="The cosine of the centred vectors.")
 
 
@@ -93,6 +101,12 @@ class IndexedText(BaseModel):
     text: str = Field(description="Its name; `uses` is the text that comes with the program.")
     tokens: Int64
     sentences: Int64
+
+    @classmethod
+    def of(cls, index: UsesIndex) -> Self:
+        """Describe the text of an index."""
+        info = index.info
+        return cls(text=info.text, tokens=info.tokens, sentences=info.sentences)
 
 
 class NeighboursResponse(BaseModel):

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from elmo_serve.http.schemas.embed import Int64, Vector
+from elmo_serve.http.schemas.neighbours import IndexedText
 
 
 class LimitsResponse(BaseModel):
@@ -54,6 +55,9 @@ class InfoResponse(BaseModel):
     devices: list[str] = Field(description="One entry a worker.")
     softmax: bool = Field(
         description="Whether it predicts words: `POST /score` and `POST /substitutes`."
+    )
+    index: IndexedText | None = Field(
+        description="The text of `ELMO_INDEX` for this model, see `GET /uses`; null without one."
     )
     limits: LimitsResponse
     media_types: list[str] = Field(description="The media types of `POST /embed` responses.")
