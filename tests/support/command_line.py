@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,16 @@ def elmo(*arguments: object, **environment: str) -> Result:
     clean = {name: None for name in os.environ if name.startswith("ELMO_")}
     with contextlib.chdir("."):  # `elmo serve` leaves the folder of its start
         return CliRunner().invoke(main, list(map(str, arguments)), env={**clean, **environment})
+
+
+def index_of(folder: Path, model: Path, sentences: Sequence[str]) -> Path:
+    """Return the folder of an index that `elmo index` has made of tokenised sentences."""
+    text = folder / f"{model.name}.txt"
+    text.write_text("\n".join(sentences))
+    target = folder / f"index of {model.name}"
+    result = elmo("index", text, target, "--tokenised", "--model", model)
+    assert result.exit_code == 0, result.output
+    return target
 
 
 def vectors(path: Path) -> list[np.ndarray]:

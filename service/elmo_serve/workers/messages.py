@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from elmo_model.network.description import Centre
+from elmo_model.network.description import Centre, Trained
 from elmo_serve.processes.arena import Block
 from elmo_serve.workers.language_results import Wanted
 
@@ -32,7 +32,8 @@ class ModelInfo:
     `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text.
     The server's own process never opens a checkpoint. `precision` is the one that it is computed
     in, `kernel` are the products of its time steps in words. `centre` has the mean of each layer.
-    `softmax` are the words that the model predicts; None where it has none.
+    `softmax` are the words that the model predicts; None where it has none. `trained` is its
+    training, None where the checkpoint does not state it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ModelInfo:
     language: str = "en"
     centre: Centre | None = field(default=None, repr=False, compare=False)
     softmax: SoftmaxInfo | None = None
+    trained: Trained | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,6 +263,7 @@ def model_info(network: Encoder, centre: Centre | None = None) -> ModelInfo:
         tokenizer=tokenizer,
         language=language,
         centre=centre,
+        trained=origin.description.trained,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from elmo_model.uses.files import open_index
 from tests.support.checkpoints import write_pair
-from tests.support.command_line import elmo
+from tests.support.command_line import index_of
 from tests.support.fork_server import run
 from tests.support.made_up import made_up_index
 from tests.support.servers import SMALL, free_port, running
@@ -18,18 +18,9 @@ from tests.support.servers import SMALL, free_port, running
 TEXT = ["The cat sat on the mat .", "A dog sat near the door .", "The mat is red ."]
 
 
-def index_of(folder: Path, model: Path) -> Path:
-    text = folder / f"{model.name}.txt"
-    text.write_text("\n".join(TEXT))
-    target = folder / f"index of {model.name}"
-    result = elmo("index", text, target, "--tokenised", "--model", model)
-    assert result.exit_code == 0, result.output
-    return target
-
-
 def test_each_model_searches_its_own_index(tmp_path: Path) -> None:
     tiny = write_pair(tmp_path / "tiny")
-    folders = ",".join(str(index_of(tmp_path, model)) for model in (tiny, SMALL))
+    folders = ",".join(str(index_of(tmp_path, model, TEXT)) for model in (tiny, SMALL))
 
     with running(tmp_path, models=f"{SMALL},tiny={tiny}", index=folders) as server:
         for model, name in (("small", "small.txt"), ("tiny", "tiny.txt")):

@@ -1,5 +1,7 @@
 """GET /info: the model, and every limit in force. GET /info/centre: the means of its layers."""
 
+from dataclasses import asdict
+
 import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -13,6 +15,7 @@ from elmo_serve.http.schemas.server import (
     InfoResponse,
     LimitsResponse,
     ModelStatus,
+    Training,
 )
 
 router = APIRouter(tags=["Server"])
@@ -46,6 +49,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         language=info.language,
         devices=[slot.labels["device"] for slot in slots],
         softmax=info.softmax is not None,
+        trained=None if info.trained is None else Training(**asdict(info.trained)),
         index=None if served.uses.own is None else IndexedText.of(served.uses.own),
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),

@@ -34,6 +34,13 @@ class ModelStatus(BaseModel):
     reason: str = Field(description="Why it cannot answer; empty when it can.")
 
 
+class Training(BaseModel):
+    """The training of a model."""
+
+    tokens: Int64 = Field(description="Tokens that each direction read, repeated ones included.")
+    perplexity: float | None = Field(description="That of held-out text; null if not measured.")
+
+
 class InfoResponse(BaseModel):
     """The model and the server."""
 
@@ -55,6 +62,9 @@ class InfoResponse(BaseModel):
     devices: list[str] = Field(description="One entry a worker.")
     softmax: bool = Field(
         description="Whether it predicts words: `POST /score` and `POST /substitutes`."
+    )
+    trained: Training | None = Field(
+        description="Its training as the checkpoint states it; null where it does not."
     )
     index: IndexedText | None = Field(
         description="The text of `ELMO_INDEX` for this model, see `GET /uses`; null without one."

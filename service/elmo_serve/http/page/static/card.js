@@ -12,6 +12,7 @@ export function showCard(info) {
     ["Layers", `${info.layers}: layer 0, which reads one token, and ${info.layers - 1} of LSTMs`],
     ["Width of a vector", whole(info.dimension)],
     ["Parameters", whole(info.parameters)],
+    ...(info.trained === null ? [] : [["Trained on", trainedOn(info.trained)]]),
     ["Precision", info.precision],
     ["Tokenizer", `${info.tokenizer} (language ${info.language})`],
     ["Runs on", info.devices.join(", ")],
@@ -27,3 +28,7 @@ export function showCard(info) {
         element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "limit"), element("th", { scope: "col" }, "value"))),
         element("tbody", {}, ...limits))));
 }
+
+/** Return the tokens of the training, and the perplexity where it was measured. */
+const trainedOn = ({ tokens, perplexity }) =>
+  `${whole(tokens)} tokens${perplexity === null ? "" : `; perplexity of held-out text ${perplexity.toPrecision(4)}`}`;

@@ -17,10 +17,11 @@ import { doubts } from "./reading.js";
 import { isLoading, Refusal, unusable } from "./refusal.js";
 import { parse } from "./safetensors.js";
 import { layerName, nameOf, Selection } from "./selection.js";
-import { markExample, sentenceForm, showModels, tokenizer } from "./sentence_form.js";
+import { markExample, sentenceForm, showModels, tokenizer, written } from "./sentence_form.js";
 import { Server } from "./server.js";
 import { Tokens } from "./tokens.js";
 import { centred, combined, cosines, factors } from "./vectors.js";
+import { WordUses } from "./word_uses.js";
 
 const MOST_TOKENS = 400;
 /** No text with more characters is sent: 400 tokens of 20 characters. */
@@ -36,9 +37,14 @@ const tokens = new Tokens(pointing);
 const map = new TokenMap(pointing);
 const uses = new NearestUses(server);
 const expected = new ExpectedWords(server);
+const words = new WordUses(server);
 
-/** The model: `{info, tasks, means}`; the means come with the first text. */
+/** The model: `{info, tasks, means}`; the means come with the first text. Null while it is opened. */
 let model = null;
+/** The name of the model that was chosen; null for the first one. */
+let picked = null;
+/** The text that was sent last, `{texts, word}`, until it is shown: it is kept while a model is opened. */
+let waiting = null;
 /** The text on the page: `{texts, tokenizer, sentences, places, tensors}`. */
 let shown = null;
 let rows = [];
@@ -48,49 +54,51 @@ let request = new AbortController();
 let opening = null;
 
 /** Ask for a model and begin; while the server is not ready, again after each `Retry-After`. */
-async function open(name, texts = null, isFirst = true) {
+async function open(name, isFirst = true) {
   clearTimeout(opening);
-  request.abort();
-  const wanted = shown?.texts ?? texts;
-  shown = null;
+  const { signal } = anew();
+  picked = name;
+  if (shown !== null) waiting ??= { texts: shown.texts, word: null };
+  model = shown = null;
   byId("results").hidden = true;
-  const again = () => open(name, wanted, false);
-  let isDescribed = false;
+  byId("words").hidden = true;
+  const again = () => open(name, false);
   const refusal = await attempt(async () => {
     if (isFirst) say("Asking the server for its model …");
-    const info = await described(name);
-    const { tasks } = await server.get(`tasks?model=${encodeURIComponent(info.model)}`);
-    isDescribed = true;
+    const info = await described(name, signal);
+    const { tasks } = await server.get(`tasks?model=${encodeURIComponent(info.model)}`, { signal });
     model = { info, tasks, means: null };
     showModels(info.models, info.model);
     showCard(info);
     selection.show(info.layers, tasks);
+    words.open(info);
     say("Ready.");
-    if (wanted !== null) await embed(wanted, null);
+    const wanted = waiting ?? written();
+    if (wanted !== null) await embed(wanted.texts, wanted.word);
     else if (FIRST_TOKENS * info.layers * info.dimension * 4 <= OPENING_BYTES)
       await embed(EXAMPLES[0].sentences, EXAMPLES[0].word);
-  }, again, (error) => !isDescribed && isLoading(error));
+  }, again, (error) => model === null && isLoading(error));
   if (refusal?.status === 503 && refusal.retrySeconds !== null)
     opening = setTimeout(again, 1000 * Math.max(1, refusal.retrySeconds));
 }
 
 /** Describe a model; null: the first one, or the next one that can answer where it has failed. */
-async function described(name) {
-  if (name !== null) return server.get(`info?model=${encodeURIComponent(name)}`);
+async function described(name, signal) {
+  if (name !== null) return server.get(`info?model=${encodeURIComponent(name)}`, { signal });
   try {
-    return await server.get("info");
+    return await server.get("info", { signal });
   } catch (error) {
-    const other = error.status === 503 ? await firstThatAnswers() : null;
+    const other = error.status === 503 ? await firstThatAnswers(signal) : null;
     if (other === null) throw error;
-    return described(other);
+    return described(other, signal);
   }
 }
 
 /** Return the name of the first model that can answer; null before each is loaded or has failed. */
-async function firstThatAnswers() {
+async function firstThatAnswers(signal) {
   try {
-    const { models: lacking = [] } = await server.get("health/ready");
-    const { data } = await server.get("v1/models"); // names with an @ are those of tasks
+    const { models: lacking = [] } = await server.get("health/ready", { signal });
+    const { data } = await server.get("v1/models", { signal }); // names with an @ are those of tasks
     const isReady = ({ id }) => !id.includes("@") && lacking.every(({ model: name }) => name !== id);
     return data.find(isReady)?.id ?? null;
   } catch (error) {
@@ -100,12 +108,16 @@ async function firstThatAnswers() {
 }
 
 async function submit({ texts, word }) {
-  if (model === null) return;
-  clearTimeout(opening);
   if (texts.length === 0) {
     say("Write a sentence first.");
     return;
   }
+  waiting = { texts, word };
+  if (model === null) { // the picker names it: no other one may answer
+    await open(picked);
+    return;
+  }
+  clearTimeout(opening);
   await attempt(() => embed(texts, word), () => submit({ texts, word }));
 }
 
@@ -113,12 +125,10 @@ async function submit({ texts, word }) {
 async function embed(texts, word) {
   const wanted = { texts, tokenizer: tokenizer(), model: model.info.model };
   if (shown === null || key(wanted) !== key(shown)) {
-    request.abort();
-    request = new AbortController();
+    const { signal } = anew();
     const length = texts.join("").length;
     if (length > MOST_CHARACTERS) throw tooLong(length, "character", MOST_CHARACTERS);
     say("Computing the vectors …");
-    const { signal } = request;
     const response = await server.post(
       "embed", embedBody(wanted, { layers: "all" }), { accept: "application/vnd.safetensors", signal });
     const { metadata, tensors } = parse(await response.arrayBuffer());
@@ -126,7 +136,7 @@ async function embed(texts, word) {
     const places = placesOf(sentences);
     if (places.length === 0) throw unusable("No tokens", "The tokenizer found no token in this text.");
     if (places.length > MOST_TOKENS) throw tooLong(places.length, "token", MOST_TOKENS);
-    model.means ??= await meansOf(wanted.model);
+    model.means ??= await meansOf(wanted.model, signal);
     signal.throwIfAborted();
     shown = { ...wanted, sentences, places, tensors };
     say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}.`);
@@ -136,6 +146,7 @@ async function embed(texts, word) {
     uses.clear();
     expected.clear(model.info);
   }
+  waiting = null;
   markExample(shown.texts);
   byId("results").hidden = false;
   chosen = firstPlace(shown.places, word);
@@ -144,8 +155,8 @@ async function embed(texts, word) {
 }
 
 /** Return the mean of each layer, float32 as the server has them, and name their text. */
-async function meansOf(name) {
-  const centre = await server.get(`info/centre?model=${encodeURIComponent(name)}`);
+async function meansOf(name, signal) {
+  const centre = await server.get(`info/centre?model=${encodeURIComponent(name)}`, { signal });
   byId("centre-text").textContent = `the ${plural(centre.tokens, "token")} of the text “${centre.text}” of this server`;
   return centre.layers.map((means) => means.map(Math.fround));
 }
@@ -230,7 +241,7 @@ async function attempt(action, again, isWait = () => false) {
   } catch (error) {
     if (error.name === "AbortError") return null; // another action has begun and says when it ends
     if (isWait(error)) {
-      say(`${error.detail} The page begins by itself.`);
+      say(`${error.detail} ${(waiting ?? written()) === null ? "The page begins by itself." : "Your text is kept, and compared then."}`);
       return error;
     }
     main.setAttribute("aria-busy", "false");
@@ -247,6 +258,13 @@ async function attempt(action, again, isWait = () => false) {
   }
   main.setAttribute("aria-busy", "false");
   return null;
+}
+
+/** Abort what is under way: a late answer is dropped. Return the controller of what begins. */
+function anew() {
+  request.abort();
+  request = new AbortController();
+  return request;
 }
 
 const key = ({ texts, tokenizer: name, model: of }) => JSON.stringify([texts, name, of]);

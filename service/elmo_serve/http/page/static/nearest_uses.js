@@ -2,7 +2,7 @@
 
 import { neighboursBody } from "./bodies.js";
 import { byId, element } from "./dom.js";
-import { fixed, plural } from "./numbers.js";
+import { fixed, plural, whole } from "./numbers.js";
 import { named, sameStem } from "./places.js";
 import { directionOf } from "./reading.js";
 import { Refusal } from "./refusal.js";
@@ -69,8 +69,8 @@ export class NearestUses {
 
   #show({ neighbours, static: words, index }, word, name) {
     const isOther = (use) => !sameStem({ word }, use);
-    const uses = neighbours.map(({ sentence, token, cosine }) =>
-      element("li", { class: isOther({ word: sentence[token] }) && "is-other" }, element("span", { class: "cosine" }, fixed(cosine)), element("span", { class: "use", dir: directionOf(sentence) }, ...inSentence(sentence, token))));
+    const uses = neighbours.map(({ sentence, token, line, cosine }) =>
+      element("li", { class: isOther({ word: sentence[token] }) && "is-other" }, element("span", { class: "cosine" }, fixed(cosine)), element("span", { class: "use", dir: directionOf(sentence) }, ...inSentence(sentence, token), line === null ? "" : element("span", { class: "hint" }, ` line ${whole(line)}`))));
     const alone = words.map(({ word, cosine }) =>
       element("li", {}, element("span", { class: "cosine" }, fixed(cosine)), element("bdi", {}, word)));
     byId("uses").replaceChildren(
@@ -90,7 +90,7 @@ function part(title, words, items, none) {
 }
 
 /** Return a use with the tokens around it. */
-function inSentence(sentence, token) {
+export function inSentence(sentence, token) {
   const start = Math.max(0, token - AROUND);
   const end = token + 1 + AROUND;
   const before = (start > 0 ? "… " : "") + sentence.slice(start, token).join(" ");

@@ -27,6 +27,12 @@ export function sentenceForm(on) {
   text.value = EXAMPLES[0].sentences.join("\n");
 }
 
+/** Return what the user has written, as `on.submit` takes it; null for the first example. */
+export function written() {
+  const texts = linesOf(byId("text").value);
+  return texts.length === 0 || texts.join("\n") === EXAMPLES[0].sentences.join("\n") ? null : { texts, word: null };
+}
+
 /** Return the tokenizer that the user chose; "" for that of the model. */
 export const tokenizer = () => byId("tokenizer").value;
 

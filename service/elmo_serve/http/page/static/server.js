@@ -17,8 +17,8 @@ export class Server {
     return this.#key !== null;
   }
 
-  async get(path) {
-    return (await this.#request(path, {})).json();
+  async get(path, { signal } = {}) {
+    return (await this.#request(path, { signal })).json();
   }
 
   async post(path, body, { accept = "application/json", signal } = {}) {
