@@ -27,8 +27,10 @@ from numpy.typing import NDArray
 from elmo_model.files.atomic import write_bytes
 from elmo_model.files.locks import locked_folder, share_folder
 from elmo_model.system import mapped_array
+from elmo_model.uses.examples import examples_of
 from elmo_model.uses.index import IndexInfo, UsesIndex
 from elmo_model.uses.text import IndexFolderError, Sentences
+from elmo_model.validation import validated
 
 VERSION: Final = 4
 FILE: Final = "index.json"
@@ -90,6 +92,7 @@ class IndexWriter:
         """Write the other files of the folder, if any; return the index, which is complete."""
         index, folder = self._index, self._folder
         if folder is not None:
+            index = replace(index, info=replace(index.info, examples=examples_of(index)))
             np.save(folder / "centre.npy", index.centre)
             np.save(folder / "tokens.npy", index.tokens)
             np.save(folder / "starts.npy", index.starts)
@@ -117,7 +120,7 @@ def open_index(folder: Path) -> UsesIndex:
         facts = json.loads((folder / FILE).read_bytes())
         if facts.pop("version") != VERSION:
             raise ValueError("it is of another version: make it anew")
-        info = IndexInfo(**facts)
+        info = validated(IndexInfo, facts)
         lines = folder / _LINES
         words = (folder / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")
         index = UsesIndex(

@@ -21,11 +21,20 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A word, and sentences with it, whose tokens have spaces between them."""
+
+    word: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IndexInfo:
     """The description of an index: its text, the model that computed it, and its sizes.
 
     `tokenizer` has split the text. `layers` is L + 1, `dimension` 2P. `centre` names the text of
     the centre, which is a mean over `centre_tokens` tokens; None for that of the built-in text.
+    `examples` are words whose uses differ; a small text has none.
     """
 
     text: str
@@ -39,6 +48,7 @@ class IndexInfo:
     words: int = 0
     centre: str | None = None
     centre_tokens: int | None = None
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

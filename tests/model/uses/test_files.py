@@ -73,6 +73,7 @@ def test_the_centre_is_the_mean_of_some_10_000_tokens_of_the_text(tmp_path: Path
         replaced("words.txt", b"b\n", b"\xff\n"),
         replaced("words.txt", b"b\n", b"\n\n"),
         replaced("index.json", b'"version": 4', b'"version": 2'),
+        replaced("index.json", b'"examples": []', b'"examples": [5]'),
         replaced("index.json", b'"layers": 3', b'"layers": "x"'),
         replaced("index.json", b'"dimension": 8', b'"dimension": 9'),
         lambda folder: (folder / "index.json").write_text("[]"),

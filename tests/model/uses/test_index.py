@@ -118,3 +118,32 @@ def test_a_zero_vector_has_cosines_of_zero(index: UsesIndex) -> None:
     found = index.nearest_uses(index.centre, (0, 1, 0), 2)
 
     assert [use.cosine for use in found] == [0, 0]
+
+
+def test_examples_are_frequent_words_whose_uses_differ_most(tmp_path: Path) -> None:
+    """The made-up network gives other vectors to a word in another sentence or place."""
+    fillers = [f"f{number}" for number in range(20)]
+    frequent = [f"c{chr(97 + number // 10)}{chr(97 + number % 10)}" for number in range(100)]
+    differing, alike = ["one", "two", "three", "four", "five", "sixth"], ["same"]
+    text = [[word] * 20 for word in frequent]  # the most frequent ones are left out
+    text += [[word, *fillers[: 3 + row]] for row in range(9) for word in differing]
+    text += [["x", *alike, "a"] for _ in range(9)]  # one sentence nine times: equal vectors
+    index = made_up_index(tmp_path / "index", text)
+
+    examples = index.info.examples
+
+    assert len(examples) == 4
+    assert {each.word for each in examples} < set(differing)
+    top, found = index.vectors[-1].astype(np.float64), {}
+    for word in differing:
+        rows = [n for n, number in enumerate(index.tokens) if index.words[number] == word][:8]
+        unit = top[rows] / np.linalg.norm(top[rows], axis=1, keepdims=True)
+        found[word] = ((unit @ unit.T).sum() - 8) / 56
+    assert [each.word for each in examples] == sorted(differing, key=found.__getitem__)[:4]
+    for each in examples:
+        expected = [words for words in text if words[0] == each.word and len(words) >= 5]
+        assert each.sentences == tuple(" ".join(words) for words in expected[:4])
+
+
+def test_a_small_text_has_no_examples(index: UsesIndex) -> None:
+    assert index.info.examples == ()

@@ -6,6 +6,7 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from elmo_model.uses.index import UsesIndex
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.readiness import VERSION
 from elmo_serve.http.routes.common import Model, TheServer
@@ -15,7 +16,9 @@ from elmo_serve.http.schemas.server import (
     InfoResponse,
     LimitsResponse,
     ModelStatus,
+    ServedIndex,
     Training,
+    UsesExample,
 )
 
 router = APIRouter(tags=["Server"])
@@ -50,7 +53,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         devices=[slot.labels["device"] for slot in slots],
         softmax=info.softmax is not None,
         trained=None if info.trained is None else Training(**asdict(info.trained)),
-        index=None if served.uses.own is None else IndexedText.of(served.uses.own),
+        index=None if served.uses.own is None else _served(served.uses.own),
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),
             **{
@@ -62,6 +65,11 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         media_types=list(ENCODERS),
         version=VERSION,
     )
+
+
+def _served(index: UsesIndex) -> ServedIndex:
+    examples = [UsesExample.model_validate(asdict(each)) for each in index.info.examples]
+    return ServedIndex(**IndexedText.of(index).model_dump(), examples=examples or None)
 
 
 @router.get(

@@ -34,6 +34,21 @@ class ModelStatus(BaseModel):
     reason: str = Field(description="Why it cannot answer; empty when it can.")
 
 
+class UsesExample(BaseModel):
+    """A word whose uses differ."""
+
+    word: str
+    sentences: list[str] = Field(description="Four sentences, their tokens with spaces between.")
+
+
+class ServedIndex(IndexedText):
+    """The text of an index of the user."""
+
+    examples: list[UsesExample] | None = Field(
+        description="Up to four words, for a page; null where the text is too small."
+    )
+
+
 class Training(BaseModel):
     """The training of a model."""
 
@@ -66,7 +81,7 @@ class InfoResponse(BaseModel):
     trained: Training | None = Field(
         description="Its training as the checkpoint states it; null where it does not."
     )
-    index: IndexedText | None = Field(
+    index: ServedIndex | None = Field(
         description="The text of `ELMO_INDEX` for this model, see `GET /uses`; null without one."
     )
     limits: LimitsResponse

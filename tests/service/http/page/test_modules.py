@@ -20,9 +20,19 @@ Node = Callable[..., Any]
         (["The end .", "The river ."], None, "The"),
         (["play the play", "the notes"], "notes", "notes"),
         (["... !", "... !"], None, "..."),
+        (["An Ufer", "das Ufer"], "Ufer", "Ufer"),
         (["私 は 川 。", "銀行 。"], None, "銀行"),
     ],
-    ids=["recurs", "another form", "longest", "short", "of an example", "no word", "Japanese"],
+    ids=[
+        "recurs",
+        "another form",
+        "longest",
+        "short",
+        "of an example",
+        "no word",
+        "upper case",
+        "Japanese",
+    ],
 )
 def test_the_page_begins_with_a_word(
     node: Node, sentences: list[str], word: str | None, first: str
@@ -72,6 +82,15 @@ def test_a_sentence_is_shown_in_the_direction_of_its_script(
     node: Node, text: str, direction: str
 ) -> None:
     assert node("reading.js", "page.directionOf(given[0])", text.split()) == direction
+
+
+def test_the_examples_are_those_of_the_index_where_it_has_some(node: Node) -> None:
+    own = [{"word": "bank", "sentences": ["the bank lends money .", "do n't bank here"]}]
+
+    for index, word in (({"examples": own}, "bank"), ({"examples": None}, "lead"), (None, "lead")):
+        found = node("examples.js", "page.examplesOf(given[0])", {"index": index})
+        assert found[0]["word"] == word
+    assert node("examples.js", "page.mostTokens(given[0])", own[0]["sentences"]) == 5 + 6
 
 
 def test_equal_shares_read_alike(node: Node) -> None:

@@ -1,6 +1,9 @@
 """GET /info: the model, and every limit in force."""
 
 import importlib.metadata
+import json
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -8,9 +11,13 @@ import numpy as np
 from elmo_model import checkpoints
 from elmo_model.inference.centre import centre_of
 from elmo_model.inference.encoder import Encoder
+from elmo_model.network.description import Description, Trained
 from elmo_serve.settings import Settings
+from tests.support.in_process import in_process
+from tests.support.made_up import made_up_index
 from tests.support.servers import SMALL
 from tests.support.vectors import close
+from tests.support.workers import INFO
 
 
 def test_info_names_the_model(client: httpx.Client) -> None:
@@ -73,3 +80,31 @@ def test_the_centre_is_the_mean_of_each_layer(client: httpx.Client) -> None:
         "tokens": expected.tokens,
     }
     assert client.head("/info/centre").status_code == 200
+
+
+async def test_info_has_the_training_that_the_checkpoint_states(tmp_path: Path) -> None:
+    elmo = checkpoints.load(SMALL)
+    stated = Description(trained=Trained(2_000, 31.5))
+    elmo.origin = replace(elmo.origin, description=stated)
+    checkpoints.save(elmo, tmp_path / "own.safetensors")
+
+    async with in_process(has_model=True, model=str(tmp_path / "own.safetensors")) as serving:
+        info = (await serving.client.get("/info")).json()
+
+    assert info["trained"] == {"tokens": 2_000, "perplexity": 31.5}
+
+
+async def test_info_has_the_examples_of_an_index(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    made_up_index(folder, [["a", "b"]], revision=INFO.revision)
+    examples = [{"word": "bank", "sentences": ["the bank lends", "a bank of sand"]}]
+    for stored, shown in ((examples, examples), ([], None)):
+        facts = json.loads((folder / "index.json").read_bytes())
+        (folder / "index.json").write_text(json.dumps({**facts, "examples": stored}))
+
+        async with in_process(index=[folder]) as serving:
+            info = (await serving.client.get("/info")).json()
+
+        text = {"text": "made up", "tokens": 2, "sentences": 1}
+        assert info["index"] == {**text, "examples": shown}
+        assert info["trained"] is None

@@ -103,5 +103,6 @@ async def test_info_and_metrics_know_the_text_and_the_route(serving: InProcess) 
     await asked(serving, word="bank")
 
     info = (await serving.client.get("/info")).json()
-    assert info["index"] == {"text": "made up", "tokens": 10, "sentences": 3}
+    text = {"text": "made up", "tokens": 10, "sentences": 3}
+    assert info["index"] == {**text, "examples": None}
     assert 'route="/uses"' in (await serving.client.get("/metrics")).text

@@ -47,5 +47,8 @@ export const EXAMPLES = [
 export const sensesOf = (texts) =>
   EXAMPLES.find(({ sentences }) => JSON.stringify(sentences) === JSON.stringify(texts))?.senses ?? null;
 
-/** An upper bound on the tokens of the first example: the page runs it when it opens. */
-export const FIRST_TOKENS = 30;
+/** Return the examples of a model: words of the user's index, where it has some. */
+export const examplesOf = ({ index }) => index?.examples ?? EXAMPLES;
+
+/** Return an upper bound on the tokens of some texts. */
+export const mostTokens = (texts) => texts.join(" ").match(/[\p{L}\p{N}]+|\S/gu).length;

@@ -3,7 +3,7 @@
 import { embedBody } from "./bodies.js";
 import { showCard } from "./card.js";
 import { byId } from "./dom.js";
-import { EXAMPLES, FIRST_TOKENS, sensesOf } from "./examples.js";
+import { examplesOf, mostTokens, sensesOf } from "./examples.js";
 import { ExpectedWords } from "./expected_words.js";
 import { askForKey } from "./key_dialog.js";
 import { finding, showLayers } from "./layers_table.js";
@@ -17,7 +17,7 @@ import { doubts } from "./reading.js";
 import { isLoading, Refusal, unusable } from "./refusal.js";
 import { parse } from "./safetensors.js";
 import { layerName, nameOf, Selection } from "./selection.js";
-import { markExample, sentenceForm, showModels, tokenizer, written } from "./sentence_form.js";
+import { firstExample, markExample, sentenceForm, showExamples, showModels, tokenizer, written } from "./sentence_form.js";
 import { Server } from "./server.js";
 import { Tokens } from "./tokens.js";
 import { centred, combined, cosines, factors } from "./vectors.js";
@@ -27,7 +27,7 @@ const MOST_TOKENS = 400;
 /** No text with more characters is sent: 400 tokens of 20 characters. */
 const MOST_CHARACTERS = 20 * MOST_TOKENS;
 const ROWS = 8;
-/** The first example is run by itself where its vectors have no more bytes than this. */
+/** A text that the user has not sent is run by itself where its vectors have no more bytes than this. */
 const OPENING_BYTES = 200_000;
 
 const server = new Server(askForKey);
@@ -70,13 +70,13 @@ async function open(name, isFirst = true) {
     model = { info, tasks, means: null };
     showModels(info.models, info.model);
     showCard(info);
+    showExamples(examplesOf(info), { submit }, waiting === null && written() === null);
     selection.show(info.layers, tasks);
     words.open(info);
     say("Ready.");
-    const wanted = waiting ?? written();
-    if (wanted !== null) await embed(wanted.texts, wanted.word);
-    else if (FIRST_TOKENS * info.layers * info.dimension * 4 <= OPENING_BYTES)
-      await embed(EXAMPLES[0].sentences, EXAMPLES[0].word);
+    const { texts, word } = waiting ?? written() ?? firstExample();
+    if (waiting !== null || mostTokens(texts) * info.layers * info.dimension * 4 <= OPENING_BYTES)
+      await embed(texts, word);
   }, again, (error) => model === null && isLoading(error));
   if (refusal?.status === 503 && refusal.retrySeconds !== null)
     opening = setTimeout(again, 1000 * Math.max(1, refusal.retrySeconds));
@@ -241,7 +241,7 @@ async function attempt(action, again, isWait = () => false) {
   } catch (error) {
     if (error.name === "AbortError") return null; // another action has begun and says when it ends
     if (isWait(error)) {
-      say(`${error.detail} ${(waiting ?? written()) === null ? "The page begins by itself." : "Your text is kept, and compared then."}`);
+      say(`${error.detail} ${waiting === null ? "The page begins by itself." : "Your text is kept, and compared then."}`);
       return error;
     }
     main.setAttribute("aria-busy", "false");

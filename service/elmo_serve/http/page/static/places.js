@@ -28,7 +28,7 @@ export function sameStem(a, b) {
  * longest with another form, else the longest word, else 0.
  */
 export function firstPlace(places, word) {
-  const wanted = places.findIndex((place) => place.word.toLowerCase() === word);
+  const wanted = places.findIndex((place) => place.word.toLowerCase() === word?.toLowerCase());
   if (wanted >= 0) return wanted;
   const elsewhere = (same) => (place) => places.some((other) => other !== place && same(other, place));
   const words = places.filter(isWord);

@@ -3,34 +3,46 @@
 import { byId, element } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 
+let examples = [];
+
 /**
  * Set the form up. `on.submit({texts, word})` when the user wants the sentences compared: `word` is
  * that of an example, else null. `on.model(name)` when another model is chosen.
  */
 export function sentenceForm(on) {
   const text = byId("text");
-  const submit = (word) => on.submit({ texts: linesOf(text.value), word });
-  byId("examples").replaceChildren(...EXAMPLES.map(({ word, sentences }) =>
-    element("button", { type: "button", onclick: () => {
-      text.value = sentences.join("\n");
-      submit(word);
-    } }, word)));
+  const submit = () => on.submit({ texts: linesOf(text.value), word: null });
   byId("sentences").addEventListener("submit", (event) => {
     event.preventDefault();
-    submit(null);
+    submit();
   });
   text.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(null);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
   });
-  byId("tokenizer").addEventListener("change", () => submit(null));
+  byId("tokenizer").addEventListener("change", submit);
   byId("model-choice").addEventListener("change", (event) => on.model(event.target.value));
-  text.value = EXAMPLES[0].sentences.join("\n");
+  showExamples(EXAMPLES, on);
 }
+
+/** Show the examples of a model; the first one is written where the user has written nothing. */
+export function showExamples(found, on, isWritten = true) {
+  const text = byId("text");
+  examples = found;
+  if (isWritten) text.value = examples[0].sentences.join("\n");
+  byId("examples").replaceChildren(...examples.map(({ word, sentences }) =>
+    element("button", { type: "button", onclick: () => {
+      text.value = sentences.join("\n");
+      on.submit({ texts: sentences, word });
+    } }, word)));
+}
+
+/** Return the first example as `on.submit` takes it. */
+export const firstExample = () => ({ texts: examples[0].sentences, word: examples[0].word });
 
 /** Return what the user has written, as `on.submit` takes it; null for the first example. */
 export function written() {
   const texts = linesOf(byId("text").value);
-  return texts.length === 0 || texts.join("\n") === EXAMPLES[0].sentences.join("\n") ? null : { texts, word: null };
+  return texts.length === 0 || texts.join("\n") === examples[0].sentences.join("\n") ? null : { texts, word: null };
 }
 
 /** Return the tokenizer that the user chose; "" for that of the model. */
@@ -46,7 +58,7 @@ export function showModels(models, current) {
 
 /** Mark the example whose sentences are shown. */
 export function markExample(texts) {
-  EXAMPLES.forEach(({ sentences }, i) => {
+  examples.forEach(({ sentences }, i) => {
     byId("examples").children[i].setAttribute("aria-pressed", String(sentences.join("\n") === texts.join("\n")));
   });
 }
