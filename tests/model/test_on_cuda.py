@@ -1,5 +1,6 @@
 """On a CUDA device: the encoder, the language model and training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from elmo_model.training.command import train
 from elmo_model.training.fused_loop import passes, step, step_backward
 from tests.support import golden
 from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
-from tests.support.training_runs import losses, options, weights, with_changes
+from tests.support.training_runs import losses, options, weights
 
 pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
 
@@ -124,7 +125,7 @@ def test_a_run_on_a_device_takes_over_weights_and_the_softmax_beside_them(tmp_pa
     """With the full softmax in parts, and after steps of the softmax alone."""
     first = options(tmp_path, "first", device=KIND, steps=2)
     given = {"weights": str(first.run / "model.safetensors"), "shape": None, "softmax_steps": 2}
-    second = options(tmp_path, "second", device=KIND, softmax="full", steps=6, **given)
+    second = options(tmp_path, "second", device=KIND, samples=0, steps=6, **given)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampled_softmax, "LOGITS", 60)  # those of two rows
         assert train(first) == train(second) == 0
@@ -156,7 +157,7 @@ def test_training_on_a_device_continues_as_if_it_had_not_been_interrupted(
     """Sums that are in another order each time differ in their last bits."""
     whole = options(tmp_path, "whole", device=KIND, precision=precision)
     halves = [options(tmp_path, "halves", device=KIND, precision=precision, steps=6)]
-    halves.append(with_changes(halves[0], steps=12))
+    halves.append(replace(halves[0], steps=12))
     for chosen in (whole, *halves):
         assert train(chosen) == 0
 

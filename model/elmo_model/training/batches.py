@@ -17,7 +17,7 @@ from torch import Tensor
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Alphabet
 from elmo_model.training.corpus import Corpus, Ids
-from elmo_model.training.recipe import Recipe
+from elmo_model.training.options import Options
 from elmo_model.training.row_stream import Cursor, Rows, RowStream
 from elmo_model.training.sampled_softmax import draw_candidates
 from elmo_model.training.vocabulary import Vocabulary
@@ -199,15 +199,15 @@ class Batches:
         self,
         corpus: Corpus,
         characters: CharacterTable,
-        recipe: Recipe,
+        options: Options,
         words: int,
         seed: int | None,
     ) -> None:
-        """Read a corpus as a recipe says."""
-        self._characters, self._recipe = characters, recipe
+        """Read a corpus by the rows, time steps, samples and state of options."""
+        self._characters, self._options = characters, options
         self._words, self._seed = words, seed
         self._streams = [
-            RowStream(corpus, recipe.rows, recipe.unroll, backward=backward, seed=seed)
+            RowStream(corpus, options.rows, options.unroll, backward=backward, seed=seed)
             for backward in (False, True)
         ]
 
@@ -235,10 +235,10 @@ class Batches:
 
     def _direction(self, rows: Rows, index: Ids, step: int, which: int) -> Direction:
         candidates, tries = NO_CANDIDATES, 0
-        if self._recipe.samples:
+        if self._options.samples:
             generator = np.random.default_rng([self._seed or 0, which, step, 1])
-            candidates, tries = draw_candidates(self._recipe.samples, self._words, generator)
-        starts = rows.begins if self._recipe.fresh else None
+            candidates, tries = draw_candidates(self._options.samples, self._words, generator)
+        starts = rows.begins if self._options.fresh else None
         targets = self._characters.targets[rows.targets]
         return Direction.of(index, targets, starts, candidates, tries)
 

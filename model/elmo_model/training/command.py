@@ -15,8 +15,6 @@ from typing import Any
 import torch
 
 from elmo_model.files.locks import only_writer
-from elmo_model.network.config import ElmoConfig
-from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.system import keep_freed_memory
@@ -25,22 +23,19 @@ from elmo_model.text.tokenizers.moses import LANGUAGES
 from elmo_model.threads import fastest_threads, using_threads
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
-from elmo_model.training.options import TrainOptions
+from elmo_model.training.options import Options
 from elmo_model.training.perplexity import Perplexity, per_token, unigram
-from elmo_model.training.run_folder import Folder, Plan, language_model, trained_model
+from elmo_model.training.run_folder import Folder, Run, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
 
-__all__ = ["TrainOptions", "perplexity", "train"]
 
-
-def train(options: TrainOptions) -> int:
+def train(options: Options) -> int:
     """Train a new run, or continue the run in the folder; return the exit code.
 
     SIGTERM, SIGINT and SIGHUP end the run after saving it, with the exit code that a shell gives
     them. Raises ElmoError for faults of options, text and files, and OSError.
     """
-    options.check()
     device, folder = options.chosen_device(), Folder(options.run)
     keep_freed_memory()
     with ExitStack() as stack:
@@ -49,25 +44,27 @@ def train(options: TrainOptions) -> int:
         shards = find_shards(options.text)
         if options.heldout is not None:
             refuse_shard(options.heldout, shards)
-        chosen = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
+        words = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
         busy = "another elmo train writes this run; wait for its end, or name another folder"
         stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
-        _refuse_other_run(folder, options, shards, config, network)
-        corpus = _encode(options, shards)
-        vocabulary = chosen or corpus.vocabulary(options.vocabulary_size)
-        plan = options.plan(shards, corpus.pairs, len(vocabulary), config, network)
+        known = folder.known()
+        run = Run.of(options, config, shards, network, known)
+        if known is not None:
+            run.refuse_other(known)  # before its encoded text is replaced
+        corpus = _encode(shards, folder)
+        vocabulary = words or corpus.vocabulary(options.vocabulary_size)
+        run = run.on_text(corpus, vocabulary)
         heldout = _heldout(options)
-        if not folder.plan.exists():
+        if known is None:
             _tell_of_raw(shards[0])
-        plan = replace(_continued(plan, folder, options), digest=corpus.digest)
-        _tell_of_language(plan)
-        folder.begin(plan, vocabulary)
-        _tell_softmax_alone(plan)
-        trainer = Trainer(folder, plan, options, corpus, vocabulary, torch.device(device), network)
+        _tell_of_language(run)
+        folder.begin(run, vocabulary, known)
+        _tell_softmax_alone(run)
+        trainer = Trainer(folder, run, corpus, vocabulary, torch.device(device), network)
         if device == "cpu":
-            threads = plan.threads or fastest_threads(trainer.trial)
+            threads = run.options.threads or fastest_threads(trainer.trial)
             stack.enter_context(using_threads(threads))
-            folder.write_plan(replace(plan, threads=threads))
+            folder.write(replace(run, options=replace(run.options, threads=threads)))
         with stop_signals() as received:
             outcome = trainer.run(heldout, lambda: bool(received))
         _report(outcome, folder)
@@ -90,7 +87,7 @@ def perplexity(
     `sentences` is the number of the first ones that are measured, None for all. Raises ElmoError
     for faults of the model and the text, and OSError.
     """
-    if Folder(Path(name)).plan.is_file():
+    if Folder(Path(name)).run.is_file():
         model, vocabulary = trained_model(Folder(Path(name)))
     else:
         model, vocabulary = language_model(str(name))
@@ -121,52 +118,20 @@ def _unigram(
     return unigram(vocabulary.counts(corpus.words, corpus.counts), vocabulary, sentences)
 
 
-def _refuse_other_run(
-    folder: Folder,
-    options: TrainOptions,
-    shards: Sequence[Path],
-    config: ElmoConfig,
-    network: ElmoNetwork | None,
-) -> None:
-    """Raise TrainingError for the run of another plan, whose encoded text would be replaced.
-
-    The words and the steps of epochs are known only after encoding.
-    """
-    if not folder.plan.exists():
-        return
-    known = folder.read_plan()
-    plan = options.plan(shards, 0, known.words, config, network)
-    has_steps = options.steps is not None or options.tokens is not None
-    folder.check(plan if has_steps else replace(plan, steps=known.steps))
-
-
-def _continued(plan: Plan, folder: Folder, options: TrainOptions) -> Plan:
-    """Return a plan with the values of the run in the folder that no option gives."""
-    known = folder.read_plan() if folder.plan.exists() else None
-    if known is None:
-        return replace(plan, threads=options.threads)
-    return replace(
-        plan,
-        threads=options.threads or known.threads,
-        tokenizer=options.tokenizer or known.tokenizer,
-        language=options.language or known.language,
-    )
-
-
-def _tell_of_language(plan: Plan) -> None:
-    if plan.tokenizer == "moses" and plan.language not in LANGUAGES:
+def _tell_of_language(run: Run) -> None:
+    if run.options.tokenizer == "moses" and run.options.language not in LANGUAGES:
         output().print(
-            f"moses does not know the language {plan.language!r}: it splits text by the "
+            f"moses does not know the language {run.options.language!r}: it splits text by the "
             f"abbreviations of English",
             markup=False,
         )
 
 
-def _tell_softmax_alone(plan: Plan) -> None:
-    alone = plan.recipe.softmax_steps
-    if alone >= plan.steps:
+def _tell_softmax_alone(run: Run) -> None:
+    alone = run.options.softmax_steps
+    if alone >= run.steps:
         output().print(
-            f"--softmax-steps is {alone:,} and the run has {plan.steps:,} steps: they train the "
+            f"softmax_steps is {alone:,} and the run has {run.steps:,} steps: they train the "
             f"softmax alone, the network stays as it is",
             markup=False,
         )
@@ -177,17 +142,16 @@ def _tell_of_raw(shard: Path) -> None:
         output().print(f"{shard}: {note}", markup=False)
 
 
-def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
+def _encode(shards: Sequence[Path], folder: Folder) -> Corpus:
     console = output()
-    folder = Folder(options.run).corpus
 
     def done(path: Path) -> None:
         console.print(f"Encoded {path.name}", markup=False)
 
-    return encode(shards, folder, done)
+    return encode(shards, folder.corpus, done)
 
 
-def _heldout(options: TrainOptions) -> list[list[str]]:
+def _heldout(options: Options) -> list[list[str]]:
     if options.heldout is None:
         output().print("Without --heldout no perplexity is measured", markup=False)
         return []

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from elmo_model.files.atomic import write_bytes
+from elmo_model.training.optimiser import lr_factor
 from elmo_model.training.perplexity import Perplexity
-from elmo_model.training.recipe import lr_factor
-from elmo_model.training.run_folder import Plan
+from elmo_model.training.run_folder import Run
 
 
 class RunLog:
@@ -23,13 +23,13 @@ class RunLog:
     """
 
     def __init__(
-        self, path: Path, plan: Plan, step: int, seconds: float, tell: Callable[[str], None]
+        self, path: Path, run: Run, step: int, seconds: float, tell: Callable[[str], None]
     ) -> None:
         """Continue after `step`, `seconds` of training; lines of later steps are dropped.
 
         `tell` prints a line.
         """
-        self._path, self._plan, self._tell = path, plan, tell
+        self._path, self._run, self._tell = path, run, tell
         kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
         write_bytes(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._restart(step, seconds)
@@ -48,14 +48,14 @@ class RunLog:
         """Return the figures since the last line; losses are means over its steps."""
         forward, backward = torch.stack(self._losses).double().mean(dim=0).tolist()
         norm = float(torch.stack(self._norms).mean())
-        recipe = self._plan.recipe
-        tokens = (step - self._step) * recipe.tokens_per_step
+        options = self._run.options
+        tokens = (step - self._step) * options.tokens_per_step
         return {
             "step": step,
-            "tokens": step * recipe.tokens_per_step,
+            "tokens": step * options.tokens_per_step,
             "seconds": round(seconds, 3),
             "tokens_per_second": round(tokens / max(seconds - self._seconds, 1e-9), 1),
-            "learning_rate": recipe.learning_rate * lr_factor(recipe, step - 1, self._plan.steps),
+            "learning_rate": options.learning_rate * lr_factor(options, step - 1, self._run.steps),
             "gradient_norm": norm,
             "loss": (forward + backward) / 2,
             "loss_forward": forward,
@@ -65,7 +65,7 @@ class RunLog:
     def write(self, line: Mapping[str, Any]) -> None:
         """Append and print what `line` returned, and begin the next line."""
         self._restart(line["step"], line["seconds"])
-        self._append(line, shown(line, self._plan.steps))
+        self._append(line, shown(line, self._run.steps))
 
     def measured(self, step: int, found: Perplexity) -> None:
         """Append and print a perplexity."""
@@ -74,7 +74,7 @@ class RunLog:
             "heldout_perplexity_forward": found.forward,
             "heldout_perplexity_backward": found.backward,
         }
-        tokens = step * self._plan.recipe.tokens_per_step
+        tokens = step * self._run.options.tokens_per_step
         line = {"step": step, "tokens": tokens, **figures}
         self._append(line, f"held-out perplexity {found.both:.2f}")
 
@@ -87,7 +87,7 @@ class RunLog:
         """Append a line, which is in the file when this returns, and print `text` for it."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        self._tell(f"{line['step']:,}/{self._plan.steps:,}  {text}")
+        self._tell(f"{line['step']:,}/{self._run.steps:,}  {text}")
 
 
 def read(path: Path) -> list[dict[str, Any]]:

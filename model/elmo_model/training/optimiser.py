@@ -1,5 +1,6 @@
-"""The optimisers of the recipes, and the moving average of the weights."""
+"""The optimisers of a run, the learning rate, and the moving average of the weights."""
 
+import math
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import partial
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adagrad, AdamW, Optimizer
 
+from elmo_model.training.options import Options
 from elmo_model.training.parallel_graphs import threads_of
-from elmo_model.training.recipe import Recipe
 
 _MOMENTUM = 0.95
 
@@ -115,19 +116,19 @@ def _orthogonal(matrix: Tensor) -> Tensor:
 
 
 def optimiser_for(
-    model: nn.Module, recipe: Recipe, dtype: torch.dtype = torch.float32
+    model: nn.Module, options: Options, dtype: torch.dtype = torch.float32
 ) -> Optimisers:
-    """Return the optimisers of a recipe over a model's parameters; `dtype` is that of products.
+    """Return the optimisers of a run over a model's parameters; `dtype` is that of products.
 
     "muon" trains the weights of all linear maps (those of the LSTMs, the highways and the
     projection of the character CNN) by Muon. Characters, convolutions, softmax and biases are
     AdamW's.
     """
-    if recipe.optimiser == "adagrad":
+    if options.optimiser == "adagrad":
         # as in TensorFlow: the sum of squares starts at 1, and no epsilon is in the denominator
         return Optimisers(
             Adagrad(
-                model.parameters(), recipe.learning_rate, initial_accumulator_value=1.0, eps=0.0
+                model.parameters(), options.learning_rate, initial_accumulator_value=1.0, eps=0.0
             )
         )
     hidden = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
@@ -136,8 +137,8 @@ def optimiser_for(
     rest = [p for p in model.parameters() if id(p) not in chosen]
     # two of about the same work, for two threads
     halves = [half for half in (hidden[::2], hidden[1::2]) if half]
-    muons = (Muon(half, recipe.matrix_rate, recipe.weight_decay, dtype) for half in halves)
-    return Optimisers(*muons, _adamw(rest, recipe), capturable=rest[0].device.type == "cuda")
+    muons = (Muon(half, options.matrix_rate, options.weight_decay, dtype) for half in halves)
+    return Optimisers(*muons, _adamw(rest, options), capturable=rest[0].device.type == "cuda")
 
 
 def _step(parts: Iterable[Optimizer]) -> None:
@@ -145,13 +146,41 @@ def _step(parts: Iterable[Optimizer]) -> None:
         part.step()
 
 
-def _adamw(parameters: Iterable[nn.Parameter], recipe: Recipe) -> AdamW:
+def _adamw(parameters: Iterable[nn.Parameter], options: Options) -> AdamW:
     every = list(parameters)
     groups = [
-        {"params": [p for p in every if p.dim() > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in every if p.dim() > 1], "weight_decay": options.weight_decay},
         {"params": [p for p in every if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return AdamW(groups, recipe.learning_rate, betas=(0.9, 0.98), fused=True)
+    return AdamW(groups, options.learning_rate, betas=(0.9, 0.98), fused=True)
+
+
+def lr_factor(options: Options, step: int, steps: int) -> float:
+    """Return the factor of the peak rate in step `step`, counted from 0, of `steps`.
+
+    The rate rises linearly over the warm-up. Then "constant" keeps it, and "constant-decay" keeps
+    it until the last `decay` share of the steps and then lets it fall as 1 - sqrt (Hägele et al.
+    2024) to `floor`.
+    Steps that train the softmax alone are a schedule of their own, without a warm-up.
+    """
+    alone = min(options.softmax_steps, steps)
+    if step < alone:
+        return _fall(options, step, alone)
+    step, steps = step - alone, steps - alone
+    warmup = round(options.warmup * steps)
+    if options.warmup_steps is not None:
+        warmup = min(warmup, options.warmup_steps)
+    if step < warmup:
+        return (step + 1) / warmup
+    return _fall(options, step, steps)
+
+
+def _fall(options: Options, step: int, steps: int) -> float:
+    if options.schedule == "constant":
+        return 1.0
+    decay = max(1, round(options.decay * steps))
+    share = 1 - math.sqrt(max(0.0, min(1.0, 1 - (steps - step) / decay)))
+    return options.floor + (1 - options.floor) * share
 
 
 _Model = TypeVar("_Model", bound=nn.Module)

@@ -22,11 +22,9 @@ from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.log import RunLog
-from elmo_model.training.optimiser import WeightAverage, optimiser_for
-from elmo_model.training.options import TrainOptions
+from elmo_model.training.optimiser import WeightAverage, lr_factor, optimiser_for
 from elmo_model.training.perplexity import per_token
-from elmo_model.training.recipe import lr_factor
-from elmo_model.training.run_folder import Folder, Plan, new_model
+from elmo_model.training.run_folder import Folder, Run, new_model
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.step_graph import StepGraph
 from elmo_model.training.vocabulary import Vocabulary
@@ -54,17 +52,17 @@ class Trainer:
     def __init__(
         self,
         folder: Folder,
-        plan: Plan,
-        options: TrainOptions,
+        run: Run,
         corpus: Corpus,
         vocabulary: Vocabulary,
         device: torch.device,
         network: ElmoNetwork | None = None,
     ) -> None:
-        self._folder, self._plan, self._options = folder, plan, options
+        options = run.options
+        self._folder, self._run, self._options = folder, run, options
         self._corpus, self._vocabulary, self._device = corpus, vocabulary, device
-        model = new_model(plan, network)
-        if plan.recipe.softmax_bias == "unigram":
+        model = new_model(run, network)
+        if options.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
             model.softmax.bias_from(torch.from_numpy(counts))
         if network is not None and options.weights is not None:
@@ -73,10 +71,10 @@ class Trainer:
                 model.softmax.take_over(stored.read(), vocabulary)
         self.model = model.to(self._device).train()
         products = torch.bfloat16 if self._is_mixed else torch.float32
-        self._optimiser = optimiser_for(self.model, plan.recipe, products)
-        self._average = WeightAverage(self.model, plan.recipe.average)
+        self._optimiser = optimiser_for(self.model, options, products)
+        self._average = WeightAverage(self.model, options.average)
         self._batches = self._new_batches()
-        self._state = self.model.zero_state(plan.recipe.rows)
+        self._state = self.model.zero_state(options.rows)
         self._step, self._seconds = 0, 0.0
         has_graph = self._optimiser.capturable
         self._graph = StepGraph(self._learn, self._device) if has_graph else None
@@ -93,24 +91,24 @@ class Trainer:
         console = output()
         tell = partial(console.print, markup=False)
         with steps(console, lines=False) as on_step:
-            log = RunLog(self._folder.log, self._plan, begun, self._seconds, tell)
+            log = RunLog(self._folder.log, self._run, begun, self._seconds, tell)
             stopped = self._train(heldout, should_stop, log, on_step)
             description = self._description(heldout, log.perplexity(self._step))
             model = self._average.model
-            self._folder.export(model, self._plan.name, self._vocabulary, description)
-        return Outcome(begun, self._step, self._plan.steps, stopped)
+            self._folder.export(model, self._options.name, self._vocabulary, description)
+        return Outcome(begun, self._step, self._run.steps, stopped)
 
     def _description(
         self, heldout: Sequence[Sequence[str]], perplexity: float | None
     ) -> Description:
         """Return the description of the network as it is; its centre is that of held-out text."""
-        plan, centre = self._plan, None
-        if heldout and self._options.heldout is not None:
+        options, centre = self._options, None
+        if heldout and options.heldout is not None:
             text = first_tokens(heldout, CENTRE_TOKENS)
-            name, network = self._options.heldout.name, self._average.model.elmo
+            name, network = options.heldout.name, self._average.model.elmo
             centre = centre_of(network, _CENTRE_BATCH, text, name)
-        trained = Trained(self._step * plan.recipe.tokens_per_step, perplexity)
-        return Description(plan.tokenizer, plan.language, centre, trained)
+        trained = Trained(self._step * options.tokens_per_step, perplexity)
+        return Description(options.tokenizer, options.language, centre, trained)
 
     def trial(self) -> None:
         """Compute losses and gradients of the next batch, and change nothing."""
@@ -134,16 +132,16 @@ class Trainer:
         stopped = False
         pinned = self._device.type == "cuda"
         with prefetched(self._batches, self._step, pinned=pinned) as batches:
-            while self._step < self._plan.steps and not stopped:
+            while self._step < self._run.steps and not stopped:
                 batch = next(batches)
                 losses, norm = self._move(batch)
                 self._step += 1
-                self._average.update(self._step, last=self._step == self._plan.steps)
+                self._average.update(self._step, last=self._step == self._run.steps)
                 self._seconds = time.perf_counter() - begin
-                on_step(self._plan.name, self._step, self._plan.steps, "steps")
+                on_step(self._options.name, self._step, self._run.steps, "steps")
                 self._report(log, losses, norm)
                 stopped = self._stops(should_stop, started)
-                last = stopped or self._step == self._plan.steps
+                last = stopped or self._step == self._run.steps
                 if self._due(self._options.save_every, last) or self._is_overdue(saved):
                     self._refuse_infinite(norm.item())
                     self._save(batch)
@@ -152,7 +150,7 @@ class Trainer:
                 if heldout and self._due(self._options.measure_every, last) and not signalled:
                     self._measure(heldout, log)
                 begin = time.perf_counter() - self._seconds  # only training counts
-        return stopped and self._step < self._plan.steps
+        return stopped and self._step < self._run.steps
 
     def _report(self, log: RunLog, losses: Tensor, norm: Tensor) -> None:
         """Add a step to the log, and write a line where one is due."""
@@ -164,29 +162,29 @@ class Trainer:
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
-        recipe = self._plan.recipe
+        options = self._options
         # dropout and noise depend on the step alone, so a continued run draws the same masks
-        torch.manual_seed(_mixed(self._plan.seed, self._step, 0))
-        self._optimiser.set_factor(lr_factor(recipe, self._step, self._plan.steps))
+        torch.manual_seed(_mixed(options.seed, self._step, 0))
+        self._optimiser.set_factor(lr_factor(options, self._step, self._run.steps))
         try:
-            if self._graph is None or self._step < recipe.softmax_steps:
+            if self._graph is None or self._step < options.softmax_steps:
                 return self._learn(batch.to(self._device))
             return self._graph(batch)
         except torch.OutOfMemoryError as error:
             raise TrainingError(
-                f"--rows is {recipe.rows}, more than the memory of the device holds; expected "
+                f"rows is {options.rows}, more than the memory of the device holds; expected "
                 f"fewer, and another folder"
             ) from error
 
     def _learn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Change the weights and the state of the rows, in place, by a batch on the device."""
-        recipe = self._plan.recipe
+        options = self._options
         with _products(self._is_mixed and self._device.type == "cuda"):
             losses, state = self._losses(batch)
-            loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
+            loss = losses.mean() * (options.unroll if options.scale_by_unroll else 1)
             self._optimiser.zero_grad()
             torch.autograd.backward(loss)
-            norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
+            norm = clip_grad_norm_(self.model.parameters(), options.clip_norm)
             self._optimiser.step()
             self._state.h.copy_(state.h)
             self._state.c.copy_(state.c)
@@ -194,13 +192,13 @@ class Trainer:
 
     @property
     def _is_mixed(self) -> bool:
-        return self._plan.precision == "bfloat16"
+        return self._options.precision == "bfloat16"
 
     def _losses(self, batch: Batch) -> tuple[Tensor, State]:
         """Map a batch to the losses (2,) of this step and the state of the rows after it."""
         found: tuple[Tensor, State]
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_mixed):
-            softmax_alone = self._step < self._plan.recipe.softmax_steps
+            softmax_alone = self._step < self._options.softmax_steps
             found = self.model(batch, self._state, softmax_alone=softmax_alone)
         return found
 
@@ -219,7 +217,7 @@ class Trainer:
         return time.perf_counter() - saved >= self._options.save_minutes * 60
 
     def _due(self, every: int, last: bool = False) -> bool:
-        return last or self._step % every == 0 or self._step == self._plan.steps
+        return last or self._step % every == 0 or self._step == self._run.steps
 
     def _measure(self, heldout: Sequence[Sequence[str]], log: RunLog) -> None:
         model = self._average.model
@@ -249,16 +247,16 @@ class Trainer:
         self._step, self._seconds = snapshot.step, snapshot.seconds
 
     def _new_batches(self) -> Batches:
-        plan = self._plan
-        alphabet, cnn = self.model.elmo.alphabet, plan.config.char_cnn
+        run = self._run
+        alphabet, cnn = self.model.elmo.alphabet, run.config.char_cnn
         assert cnn is not None  # or the model would not have been made
         chunk = _CHUNK if self._device.type == "cpu" else None
         return Batches(
             self._corpus,
             CharacterTable(self._corpus, self._vocabulary, alphabet, cnn, chunk),
-            plan.recipe,
-            plan.words,
-            plan.seed,
+            run.options,
+            run.words,
+            run.options.seed,
         )
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.training.command import TrainOptions, train
+from elmo_model.training.command import train
+from elmo_model.training.options import Options
 from tests.support.training_runs import options
 
 
 @pytest.fixture(scope="package")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Options:
     """The options of a finished run. Its folder is never changed."""
     chosen = options(tmp_path_factory.mktemp("whole"), "run")
     with _quick():
@@ -41,6 +42,6 @@ def _quick() -> Iterator[None]:
 
 
 @pytest.fixture
-def copied(whole: TrainOptions, tmp_path: Path) -> TrainOptions:
+def copied(whole: Options, tmp_path: Path) -> Options:
     """The options of a copy of that run, whose folder a test may change."""
     return replace(whole, run=Path(shutil.copytree(whole.run, tmp_path / "copied")))

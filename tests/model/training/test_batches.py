@@ -1,6 +1,6 @@
 """Batches are time steps of rows, and prefetched by a thread in chunks of bounded size."""
 
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batches, CharacterTable, Direction, prefetched
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.recipe import RECIPES
+from elmo_model.training.options import Options
 from tests.support.training import corpus_of
 
 SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
@@ -30,8 +30,8 @@ def batches(
     chunk: int | None = 60,
 ) -> Batches:
     corpus, characters = table(chunk)
-    recipe = replace(RECIPES["modern"], rows=rows, unroll=3, samples=samples)
-    return Batches(corpus, characters, recipe, 6, seed)
+    options = Options(Path(), (), rows=rows, unroll=3, samples=samples)
+    return Batches(corpus, characters, options, 6, seed)
 
 
 def test_distinct_words_are_cut_into_chunks_of_similar_length() -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from elmo_model.training.command import TrainOptions, perplexity, stop_signals
+from elmo_model.training.command import perplexity, stop_signals
+from elmo_model.training.options import Options
 from elmo_model.training.run_folder import Folder
 from elmo_model.training.vocabulary import Vocabulary
 from tests.support.training_runs import HELDOUT, lines
 
 
-def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> None:
+def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: Options) -> None:
     found = json.loads(perplexity(whole.run, (str(HELDOUT),), None, True))
     # the counts lie in the folder of the run alone
     assert f"{(alone := found.pop('unigram')):.2f}" in perplexity(

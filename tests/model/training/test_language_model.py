@@ -1,14 +1,13 @@
 """Training losses of sentences from zero state are those of the served network."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from elmo_model.training.batches import Batches, CharacterTable
+from elmo_model.training.options import Options
 from elmo_model.training.perplexity import per_token
-from elmo_model.training.recipe import RECIPES
 from tests.support import training as golden
 from tests.support.training import corpus_of
 
@@ -30,7 +29,7 @@ def test_losses_from_zero_state_are_those_of_the_served_network(
     batches = Batches(
         corpus,
         CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, chunk),
-        replace(RECIPES["modern"], rows=1, unroll=STEPS, samples=0),
+        Options(Path(), (), rows=1, unroll=STEPS, samples=0),
         len(vocabulary),
         seed=None,
     )

@@ -1,7 +1,8 @@
-"""Which parameters each optimiser trains, at which rate; the average of the weights."""
+"""Parameters and rates of the optimisers, the schedule, and the average of the weights."""
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,27 +12,29 @@ from torch.optim import Adagrad, AdamW
 
 from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
-from elmo_model.training.optimiser import Muon, WeightAverage, optimiser_for
-from elmo_model.training.recipe import RECIPES
+from elmo_model.training.optimiser import Muon, WeightAverage, lr_factor, optimiser_for
+from elmo_model.training.options import REFERENCE, Options
 from elmo_model.training.snapshot import Snapshot
 from tests.support import training as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 
+MODERN = Options(Path(), ())
+
 
 def test_weight_decay_is_on_matrices_alone() -> None:
-    recipe = replace(RECIPES["modern"], weight_decay=0.5)
-    (adamw,) = optimiser_for(nn.Conv1d(2, 2, 1), recipe).parts
+    options = replace(MODERN, weight_decay=0.5)
+    (adamw,) = optimiser_for(nn.Conv1d(2, 2, 1), options).parts
     assert isinstance(adamw, AdamW)
     groups = [(g["weight_decay"], [p.dim() for p in g["params"]]) for g in adamw.param_groups]
     assert groups == [(0.5, [3]), (0.0, [1])]
-    (reference,) = optimiser_for(nn.Linear(2, 2), RECIPES["reference"]).parts
+    (reference,) = optimiser_for(nn.Linear(2, 2), replace(MODERN, **REFERENCE)).parts
     assert isinstance(reference, Adagrad)
 
 
 def test_muon_trains_the_linear_maps_and_adamw_all_else(tmp_path: Path) -> None:
     model = golden.first_model(tmp_path)
-    *muon, adamw = optimiser_for(model, RECIPES["modern"]).parts
+    *muon, adamw = optimiser_for(model, MODERN).parts
     assert all(isinstance(part, Muon) for part in muon) and isinstance(adamw, AdamW)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     trained = [
@@ -52,8 +55,8 @@ def test_a_step_of_muon_has_equal_singular_values_of_the_size_of_an_adamw_step()
     before = weight.detach().clone()
     directions = torch.randn(128, 32, generator=generator) * torch.logspace(0, -2, 32)
     weight.grad = directions
-    recipe = replace(RECIPES["modern"], matrix_rate=0.01, weight_decay=0.0)
-    optimiser = optimiser_for(model, recipe)
+    options = replace(MODERN, matrix_rate=0.01, weight_decay=0.0)
+    optimiser = optimiser_for(model, options)
     optimiser.set_factor(0.5)
     optimiser.step()
 
@@ -87,13 +90,13 @@ def test_steps_of_muon_are_those_of_torch(shape: tuple[int, int]) -> None:
 
 def test_the_rate_of_every_optimiser_follows_the_schedule_and_is_restored(tmp_path: Path) -> None:
     model = golden.first_model(tmp_path)
-    recipe = replace(RECIPES["modern"], learning_rate=0.5, matrix_rate=0.25)
-    first = optimiser_for(model, recipe)
+    options = replace(MODERN, learning_rate=0.5, matrix_rate=0.25)
+    first = optimiser_for(model, options)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     first.set_factor(0.1)
     first.step()
-    again = optimiser_for(model, recipe)
+    again = optimiser_for(model, options)
     again.load_state_dict(first.state_dict())
     for optimisers, share in ((first, 0.1), (again, 0.1)):
         rates = [{group["lr"] for group in part.param_groups} for part in optimisers.parts]
@@ -173,8 +176,10 @@ def test_without_a_decay_the_model_is_the_trained_one() -> None:
 def test_a_run_measures_and_exports_the_average_and_keeps_both(tmp_path: Path) -> None:
     run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
     options = ["--text", golden.FOLDER / "train.txt", "--heldout", golden.FOLDER / "heldout.txt"]
-    options += ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
-    options += ["--vocabulary-size", 30, "--steps", 16, "--average", 0.99, "--learning-rate", 0.1]
+    options += ["--shape", shape, "--rows", 4, "--samples", 8, "--device", "cpu"]
+    options += ["--vocabulary-size", 30, "--steps", 16]
+    for setting in ("unroll=5", "average=0.99", "learning_rate=0.1"):
+        options += ["--set", setting]
     # stopped after step 1, continued to the end: the average is that of an unbroken run
     assert elmo("train", run, *options, "--minutes", 0).exit_code == 0
     assert elmo("train", run, *options).exit_code == 0
@@ -198,3 +203,27 @@ def last(run: Path) -> Path:
     path = snapshot.latest(run / "snapshots")
     assert path is not None
     return path
+
+
+def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> None:
+    options = replace(MODERN, schedule="constant-decay", floor=0.01)
+    options = replace(options, warmup=0.5, warmup_steps=4, decay=0.2)
+    short, long = ([lr_factor(options, step, n) for step in range(n)] for n in (50, 100))
+    assert short[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert short[:40] == long[:40]
+    assert set(short[4:41]) == set(long[4:81]) == {1.0}
+    assert all(a > b for a, b in pairwise(short[40:]))
+    assert all(a > b for a, b in pairwise(long[80:]))
+    assert lr_factor(options, 50, 50) == pytest.approx(0.01)
+
+
+def test_the_rate_of_the_softmax_alone_falls_and_the_warm_up_follows() -> None:
+    options = replace(MODERN, warmup=0.5, warmup_steps=4, decay=0.2, floor=0.1)
+    usual = [lr_factor(options, step, 50) for step in range(50)]
+    options = replace(options, softmax_steps=10, weights="english")
+    found = [lr_factor(options, step, 60) for step in range(60)]
+    assert found[:9] == [1.0] * 9
+    assert found[9] == pytest.approx(0.1 + 0.9 * (1 - 0.5**0.5))
+    assert found[10:] == usual
+    # a run of the softmax alone
+    assert [lr_factor(options, step, 10) for step in range(10)] == found[:10]

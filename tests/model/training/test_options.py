@@ -1,4 +1,4 @@
-"""The options of `elmo train` are checked, and a plan follows from them."""
+"""The options of `elmo train` are checked; steps, sizes and the learning rate follow from them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,10 +21,17 @@ from tests.support.training_runs import options
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"samples": 30}, "--samples is 30, expected 1 or more and fewer than the 30 words"),
-        ({"weights": "english", "shape": None, "cell": 8}, "--weights and --cell"),
+        ({"samples": 30}, "samples is 30, expected fewer than the 30 words"),
+        ({"weights": "english", "shape": None, "cell": 8}, "weights and cell"),
         ({"weights": "nowhere", "shape": None}, "nowhere: does not exist"),
-        ({"softmax_steps": 3}, "--softmax-steps without --weights"),
+        ({"softmax_steps": 3}, "softmax_steps without weights"),
+        ({"tokens": 100}, "steps and tokens"),
+        ({"shape": "huge"}, "shape is 'huge', expected tiny, half"),
+        ({"average": 1.5}, r"average is 1\.5, expected less than 1"),
+        ({"decay": float("nan")}, "decay is nan"),
+        ({"rows": "4"}, "rows is '4', expected a valid integer"),
+        ({"fresh": 1}, "fresh is 1, expected a valid boolean"),
+        ({"schedule": "linear"}, "schedule is 'linear', expected 'constant' or 'constant-decay'"),
         ({"text": ("nowhere*.txt",)}, "nowhere.*: no such file"),
     ],
 )
@@ -80,16 +87,15 @@ def test_a_checkpoint_that_a_run_cannot_export_is_refused(
     """Before the text is read: a run of hours would fail at its end."""
     path = str(made(tmp_path / "given"))
     chosen = options(tmp_path, "run", **{"shape": None, option: path})
-    with pytest.raises(ElmoError, match=rf"^--{option} is .*, which {fault}; expected a"):
+    with pytest.raises(ElmoError, match=rf"^{option} is .*, which {fault}; expected a"):
         train(chosen)
     assert not chosen.run.exists()
 
 
-def test_a_plan_takes_steps_from_tokens_and_sizes_from_options(tmp_path: Path) -> None:
+def test_steps_follow_from_tokens_or_epochs_and_sizes_from_options(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", steps=None, tokens=110, shape="tiny", cell=6, projection=4)
-    plan = chosen.plan((), 3, 30, chosen.config())
-    assert plan.steps == 5  # 20 tokens a step
-    assert (plan.config.lstm.cell, plan.config.lstm.projection) == (6, 4)
-    whole = options(tmp_path, "run", softmax="full", fresh=False)
-    recipe = whole.plan((), 3, 30, plan.config).recipe
-    assert recipe.samples == 0 and not recipe.fresh
+    assert chosen.tokens_per_step == 20 and chosen.steps_of(3) == 5
+    lstm = chosen.config().lstm
+    assert (lstm.cell, lstm.projection) == (6, 4)
+    of_epochs = replace(chosen, tokens=None, epochs=2)
+    assert (of_epochs.steps_of(105), of_epochs.steps_of(3)) == (10, 1)

@@ -1,6 +1,5 @@
 """Parity with bilm-tf's graph: batches, losses, gradients, weights and state."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,13 @@ from torch.nn.utils import clip_grad_norm_
 
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.optimiser import optimiser_for
-from elmo_model.training.recipe import RECIPES
+from elmo_model.training.options import REFERENCE, Options
 from elmo_model.training.row_stream import RowStream
 from elmo_model.training.sampled_softmax import sampled_loss
 from tests.support import training as golden
 from tests.support.training import corpus_of
 
-RECIPE = replace(RECIPES["reference"], clip_norm=1.0, unroll=golden.STEPS)
+OPTIONS = Options(Path(), (), **{**REFERENCE, "clip_norm": 1.0, "unroll": golden.STEPS})
 CPU = torch.device("cpu")
 
 
@@ -38,14 +37,14 @@ def test_batches_are_those_of_bilm_tf(backward: bool) -> None:
 
 def test_six_steps_are_those_of_bilm_tf(tmp_path: Path) -> None:
     model = golden.first_model(tmp_path)
-    optimiser = optimiser_for(model, RECIPE)
+    optimiser = optimiser_for(model, OPTIONS)
     state = model.zero_state(golden.ROWS)
 
     for number, expected in enumerate(golden.log()["steps"]):
         losses, state = model(golden.batch(number), state)
         optimiser.zero_grad()
-        (losses.mean() * RECIPE.unroll).backward()
-        norm = clip_grad_norm_(model.parameters(), RECIPE.clip_norm)
+        (losses.mean() * OPTIONS.unroll).backward()
+        norm = clip_grad_norm_(model.parameters(), OPTIONS.clip_norm)
         optimiser.step()
         forward, backward = losses.tolist()
         assert forward == pytest.approx(expected["forward"], abs=1e-5)

@@ -1,5 +1,6 @@
-"""A run: its plan, its folder, its log, its snapshots and its export."""
+"""A run: its options, its folder, its log, its snapshots and its export."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.description import Trained
 from elmo_model.network.state import State
 from elmo_model.training import TrainingError
-from elmo_model.training.command import TrainOptions, train
+from elmo_model.training.command import train
 from elmo_model.training.log import RunLog, read, shown
-from elmo_model.training.run_folder import Folder, trained_model
+from elmo_model.training.options import Options
+from elmo_model.training.run_folder import Folder, Run, trained_model
 from elmo_model.training.snapshot import Snapshot, latest
 from tests.support import reference
 from tests.support.checkpoints import read_pair
@@ -27,28 +29,28 @@ from tests.support.training_runs import (
     TEXT,
     last_snapshot,
     lines,
+    losses,
     options,
-    with_changes,
 )
 
 
-def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
+def test_another_recipe_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", steps=2, heldout=None)
     train(chosen)
-    with pytest.raises(ElmoError, match=r"recipe\.dropout 0\.1, found 0\.2"):
-        train(with_changes(chosen, dropout=0.2))
+    with pytest.raises(ElmoError, match=r"dropout 0\.1, found 0\.2"):
+        train(replace(chosen, dropout=0.2))
     with pytest.raises(
         ElmoError, match=r"has done 2 steps of 20 tokens, .* asks for 1; expected 2"
     ):
         train(replace(chosen, steps=1))
 
 
-def test_the_key_that_differs_is_named(whole: TrainOptions, tmp_path: Path) -> None:
+def test_the_key_that_differs_is_named(whole: Options, tmp_path: Path) -> None:
     (other := tmp_path / "other.txt").write_text("Other words altogether .\n")
     changed = {
         "config.lstm": replace(whole, cell=3),
         "text": replace(whole, text=(str(other),)),
-        "recipe.rows": with_changes(whole, rows=2, steps=1),  # before the number of steps
+        "rows": replace(whole, rows=2, steps=1),  # before the number of steps
     }
     for key, chosen in changed.items():
         with pytest.raises(ElmoError, match=f"has {key}"):
@@ -57,7 +59,7 @@ def test_the_key_that_differs_is_named(whole: TrainOptions, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("change", [{}, {"vocabulary_size": 29}])
 def test_a_refused_command_changes_nothing(
-    copied: TrainOptions, tmp_path: Path, change: dict[str, Any]
+    copied: Options, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     def contents() -> dict[Path, bytes]:
         files = (path for path in copied.run.rglob("*") if path.is_file())
@@ -91,15 +93,15 @@ def test_other_text_of_the_same_name_size_and_words_is_refused(tmp_path: Path) -
 
 def test_a_folder_that_was_renamed_is_continued(tmp_path: Path) -> None:
     """A name decides no number; without `--name` it is that of the folder."""
-    chosen = options(tmp_path, "old", name=None, steps=1, heldout=None)
+    chosen = options(tmp_path, "old", name="", steps=1, heldout=None)
     train(chosen)
     moved = replace(chosen, run=chosen.run.rename(tmp_path / "new"))
     train(moved)
-    assert Folder(moved.run).read_plan().name == "new"
+    assert Folder(moved.run).read().options.name == "new"
     assert load(moved.run / "model.safetensors").origin.name == "new"
 
 
-def test_the_export_holds_the_trained_network(whole: TrainOptions) -> None:
+def test_the_export_holds_the_trained_network(whole: Options) -> None:
     model, vocabulary = trained_model(Folder(whole.run))
     native, published = load(whole.run / "model.safetensors"), load(whole.run / "published")
     assert native.origin.name == "tested" and len(vocabulary) == 30
@@ -113,15 +115,38 @@ def test_the_export_holds_the_trained_network(whole: TrainOptions) -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
-def test_a_folder_without_a_run_or_a_snapshot_is_refused(
-    whole: TrainOptions, tmp_path: Path
-) -> None:
+def test_a_run_that_an_earlier_version_began_is_continued(whole: Options, tmp_path: Path) -> None:
+    """Its run.json had a recipe in it."""
+    broken = options(tmp_path, "broken", heldout=None, minutes=0.0)
+    train(broken)
+    place = broken.run / "run.json"
+    content = json.loads(place.read_text())
+    now = content.pop("options")
+    recipe = (
+        *("optimiser", "learning_rate", "schedule", "clip_norm", "scale_by_unroll", "fresh"),
+        *("warmup", "warmup_steps", "decay", "floor", "weight_decay", "average", "matrix_rate"),
+        *("softmax_bias", "samples", "softmax_steps", "recurrent_noise", "dropout", "rows"),
+        *("unroll", "epochs"),
+    )
+    stated = ("name", "seed", "precision", "threads")
+    content |= {"recipe": {key: now[key] for key in recipe} | {"mixed": True}}
+    content |= {"text": content.pop("files"), "weights": content.pop("revision")}
+    place.write_text(json.dumps(content | {key: now[key] for key in stated}))
+
+    with pytest.raises(TrainingError, match=r"has dropout 0\.1, found 0\.2"):
+        train(replace(broken, dropout=0.2))
+    train(replace(broken, minutes=None))
+
+    assert losses(broken.run) == losses(whole.run)
+
+
+def test_a_folder_without_a_run_or_a_snapshot_is_refused(whole: Options, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "model.safetensors"):
         with pytest.raises(TrainingError, match="expected the folder of a run of elmo train"):
-            Folder(path).read_plan()
+            Folder(path).read()
     (tmp_path / "run.json").write_text('{"name": "run"}')
     with pytest.raises(TrainingError, match="holds no run that this version reads"):
-        Folder(tmp_path).read_plan()
+        Folder(tmp_path).read()
     shutil.copy(whole.run / "run.json", tmp_path)
     with pytest.raises(TrainingError, match="holds no snapshot yet"):
         trained_model(Folder(tmp_path))
@@ -129,8 +154,8 @@ def test_a_folder_without_a_run_or_a_snapshot_is_refused(
 
 def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     chosen, told = options(tmp_path, "run"), list[str]()
-    plan = replace(chosen.plan((), 2, 30, chosen.config()), steps=364)
-    log = RunLog(tmp_path / "log.jsonl", plan, 2, 10.0, told.append)
+    run = replace(Run.of(chosen, chosen.config(), ()), steps=364)
+    log = RunLog(tmp_path / "log.jsonl", run, 2, 10.0, told.append)
     log.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
     log.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))
     line = log.line(4, 12.0)
@@ -147,7 +172,7 @@ def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     assert log.line(5, 13.0)["loss"] == 1.0
 
 
-def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: TrainOptions) -> None:
+def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: Options) -> None:
     path = last_snapshot(copied.run)
     assert sorted(p.stem for p in path.parent.iterdir()) == ["000000008", "000000012"]
     whole = path.read_bytes()
@@ -183,7 +208,7 @@ def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, 
 
 
 def test_a_run_states_how_its_text_was_split_and_what_it_learned(
-    copied: TrainOptions, capfd: pytest.CaptureFixture[str]
+    copied: Options, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = open_model(copied.run).origin.description
     train(replace(copied, name="english", tokenizer="ptb", language="nn"))
@@ -206,7 +231,7 @@ def test_a_run_states_how_its_text_was_split_and_what_it_learned(
     assert "'nn'" in told.out + told.err
 
 
-def test_the_centre_of_a_run_is_the_mean_of_its_heldout_text(whole: TrainOptions) -> None:
+def test_the_centre_of_a_run_is_the_mean_of_its_heldout_text(whole: Options) -> None:
     elmo = open_model(whole.run)
     text = [line.split() for line in HELDOUT.read_text(encoding="utf-8").splitlines() if line]
 
@@ -223,6 +248,6 @@ def test_a_run_from_weights_states_the_tokenizer_of_the_weights(tmp_path: Path) 
     chosen = options(tmp_path, "run", shape=None, weights="english", steps=1, softmax_steps=1)
     network = chosen.network()
 
-    plan = chosen.plan([Path(TEXT)], 0, 30, chosen.config(network), network)
+    found = Run.of(chosen, chosen.config(network), [Path(TEXT)], network).options
 
-    assert (plan.tokenizer, plan.language) == ("ptb", "en")
+    assert (found.tokenizer, found.language) == ("ptb", "en")

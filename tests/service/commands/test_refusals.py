@@ -123,16 +123,22 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
         ("empty.txt x", 1, "no token"),
         ("torn.xz x", 1, "torn.xz"),
     ],
-    "train run --text a.txt --rows 4 --unroll 5 --samples 8": [
+    "train run --text a.txt --rows 4 --samples 8": [
         ("--shape big", 2, "original"),
         ("--shape tiny --device tpu", 2, "cuda"),
         ("--shape tiny --steps 0", 2, "--steps"),
-        ("--shape tiny --dropout 1.5", 2, "--dropout"),
-        ("--shape tiny --average 1", 2, "--average"),
+        ("--shape tiny --set dropout=1.5", 2, "dropout"),
+        ("--shape tiny --set average=1", 2, "average"),
         ("--shape tiny --epochs nan", 2, "--epochs"),
-        ("--shape tiny --weights english", 2, "--shape"),
-        ("--shape tiny --steps 3 --tokens 5", 2, "--tokens"),
+        ("--shape tiny --weights english", 2, "shape"),
+        ("--shape tiny --steps 3 --set tokens=5", 2, "tokens"),
         ("--shape tiny --steps 3 --epochs 2", 2, "--epochs"),
+        ("--shape tiny --set tokens=9 --epochs 2", 2, "--epochs"),
+        ("--shape tiny --set averag=0", 2, "average"),
+        ("--shape tiny --set average", 2, "KEY=VALUE"),
+        ("--shape tiny --set rows=4", 2, "KEY=VALUE"),  # which has an option of its own
+        ("--shape tiny --set fresh=yes", 2, "boolean"),
+        ("--shape tiny --set optimiser=adam", 2, "adagrad"),
         ("--shape tiny b.txt", 2, "extra"),
         ("--shape tiny --heldout no.txt", 2, "no.txt"),
         *(
@@ -140,9 +146,9 @@ BEGUN: dict[str, list[tuple[str, int, str]]] = {
             for text in ("link.txt", "copy.txt")  # of the text that is trained on
         ),
         ("--weights Engish --steps 3", 1, "Engish"),
-        ("--shape tiny --vocabulary no.txt", 2, "no.txt"),
-        ("--shape tiny --vocabulary words.txt", 1, "<S>"),
-        ("--shape tiny --vocabulary words.txt --vocabulary-size 9", 2, "--vocabulary-size"),
+        ("--shape tiny --set vocabulary=no.txt", 1, "no.txt"),
+        ("--shape tiny --set vocabulary=words.txt", 1, "<S>"),
+        ("--shape tiny --set vocabulary=words.txt --vocabulary-size 9", 2, "--vocabulary-size"),
     ],
 }
 

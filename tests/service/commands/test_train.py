@@ -2,10 +2,11 @@
 
 import os
 import pty
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import torch
 
 from elmo_model.files.locks import locked_file
 from elmo_model.models.opening import open_model
+from elmo_model.training.options import Options
+from elmo_model.training.run_folder import Folder
 from elmo_model.training.snapshot import Snapshot
 from elmo_serve.commands.train import train
 from tests.support import training as golden
@@ -23,6 +26,7 @@ from tests.support.fork_server import Forked, forked
 from tests.support.training_runs import last_snapshot
 
 TEXT = golden.FOLDER / "train.txt"
+ROOT = Path(__file__).parents[3]
 _LONG = 300  # seconds after which a child is taken for hung, on any machine
 
 
@@ -30,7 +34,7 @@ _LONG = 300  # seconds after which a child is taken for hung, on any machine
 def small(tmp_path: Path) -> list[object]:
     """Return the options of a run whose step takes milliseconds."""
     shape = write_pair(tmp_path / "shape")
-    options: list[object] = ["--text", TEXT, "--shape", shape, "--rows", 4, "--unroll", 5]
+    options: list[object] = ["--text", TEXT, "--shape", shape, "--rows", 4, "--set", "unroll=5"]
     return [*options, "--samples", 8, "--device", "cpu"]
 
 
@@ -96,11 +100,10 @@ def test_snapshots_are_written_at_an_interval_in_minutes(
     tmp_path: Path, small: list[object]
 ) -> None:
     run = tmp_path / "run"
-    result = elmo("train", run, *small, "--steps", 3, "--save-minutes", 0)
+    result = elmo("train", run, *small, "--steps", 3, "--set", "save_minutes=0")
     assert result.exit_code == 0, result.output
     assert sorted(int(path.stem) for path in (run / "snapshots").iterdir()) == [2, 3]
-    default = next(each for each in train.params if each.name == "save_minutes")
-    assert isinstance(default.default, float) and 0 < default.default <= 10
+    assert 0 < Options(run, ()).save_minutes <= 10
 
 
 def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) -> None:
@@ -156,7 +159,7 @@ def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: lis
 
 def test_a_run_can_be_lengthened(tmp_path: Path, small: list[object]) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    options = [*small, "--warmup-steps", 2, "--decay", 0.25, "--name", "n", "--threads", 1]
+    options = [*small, "--set", "warmup_steps=2", "--set", "decay=0.25", "--threads", 1]
     assert elmo("train", run, *options, "--steps", 6, "--minutes", 0).exit_code == 0
     for each in (run, whole):
         result = elmo("train", each, *options, "--steps", 12)
@@ -169,27 +172,54 @@ def test_a_finished_run_can_be_lengthened_and_not_made_shorter(
     tmp_path: Path, small: list[object]
 ) -> None:
     run = tmp_path / "run"
-    options = [*small, "--schedule", "constant-decay"]
-    assert elmo("train", run, *options, "--tokens", 6 * 20).exit_code == 0
+    options = [*small, "--set", "schedule=constant-decay"]
+    assert elmo("train", run, *options, "--set", "tokens=120").exit_code == 0
     assert steps_of(run) == 6
-    longer = elmo("train", run, *options, "--tokens", 9 * 20)
+    longer = elmo("train", run, *options, "--set", "tokens=180")
     assert longer.exit_code == 0 and "done already" not in longer.stdout
     assert steps_of(run) == 9
 
-    again = elmo("train", run, *options, "--tokens", 9 * 20)
+    again = elmo("train", run, *options, "--set", "tokens=180")
     assert "All 9 steps were done already; nothing was trained\n" in again.stdout
-    shorter = elmo("train", run, *options, "--tokens", 100)
+    shorter = elmo("train", run, *options, "--set", "tokens=100")
     assert shorter.exit_code == 1
     assert "has done 9 steps" in shorter.stderr
 
 
 def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    text = ["--text", TEXT, "--rows", 1, "--unroll", 2, "--samples", 8, "--vocabulary-size", 30]
-    options = [*text, "--device", "cpu", "--steps", 2, "--softmax-steps", 2]
+    text = ["--text", TEXT, "--rows", 1, "--samples", 8, "--vocabulary-size", 30]
+    options = [*text, "--set", "unroll=2", "--device", "cpu", "--steps", 2, "--softmax-steps", 2]
     result = elmo("train", run, *options, "--weights", "English")
     assert result.exit_code == 0, result.output
     theirs, ours = open_model("english"), open_model(run / "model.safetensors")
     assert ours.origin.revision == theirs.origin.revision  # the softmax alone has learned
     assert ours.origin.name == "run"
-    assert "--softmax-steps is 2 and the run has 2 steps: they train the softmax" in result.stdout
+    assert "softmax_steps is 2 and the run has 2 steps: they train the softmax" in result.stdout
+
+
+def test_defaults_of_the_command_are_those_of_the_options() -> None:
+    options = Options(Path(), ())
+    parser = train.make_context("train", ["run", "--text", "text.txt"])
+    own = {name: value for name, value in parser.params.items() if value is not None}
+    for name in own.keys() - {"run", "text", "recipe", "settings"}:
+        assert own[name] == getattr(options, name), name
+
+
+def test_every_other_option_is_set_by_its_key_which_the_page_lists() -> None:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    own = {each.name for each in train.params}
+    assert listed == {field.name for field in fields(Options)} - own
+
+
+def test_settings_reach_the_run(tmp_path: Path, small: list[object]) -> None:
+    settings = ("dropout=0", "fresh=false", "warmup_steps=none", "schedule=constant")
+    given = [each for setting in settings for each in ("--set", setting)]
+    run = tmp_path / "run"
+
+    assert elmo("train", run, *small, "--steps", 1, "--recipe", "reference", *given).exit_code == 0
+
+    kept = Folder(run).read().options
+    assert (kept.optimiser, kept.dropout, kept.fresh) == ("adagrad", 0.0, False)
+    assert (kept.warmup_steps, kept.schedule, kept.unroll) == (None, "constant", 5)
