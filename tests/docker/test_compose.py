@@ -16,7 +16,6 @@ import yaml
 from elmo_serve.settings import Settings, variable
 from tests.docker.engine import PROMETHEUS, ROOT, Stack, has_compose, run
 from tests.docker.test_alerts import RULES
-from tests.support.servers import write_task
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 _REPLICAS = (ROOT / "docker-compose.replicas.yml").read_text().replace("!reset", "")
@@ -154,14 +153,6 @@ except OSError as error:
     print(error)
 """
     assert outcome in stack.compose("exec", "-T", "elmo", "python", "-c", program)
-
-
-@pytest.mark.docker
-def test_a_task_file_is_served(stack: Stack) -> None:
-    layers = stack.service.get("/info").json()["layers"]
-    write_task(Path(stack.environment["TASKS"]), "ner", weights=[0.5] * layers, gamma=2.0)
-
-    assert eventually(lambda: str(stack.service.get("/tasks/ner").status_code), "200") == "200"
 
 
 @pytest.mark.docker

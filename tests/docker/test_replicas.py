@@ -142,15 +142,6 @@ def test_the_update_of_the_page_fails_no_request_under_load(replicas: Stack, loa
         assert "ELMO_KEEP_ALIVE_SECONDS=61" in run("docker", "inspect", container)
 
 
-def test_a_killed_replica_under_load_fails_no_request(replicas: Stack, load: Load) -> None:
-    victim, *_ = containers(replicas)
-    with load.under_way(CLIENTS):
-        run("docker", "kill", victim)
-        load.until_answered(100)
-        run("docker", "start", victim)
-        assert eventually(partial(health, victim), "healthy") == "healthy"
-
-
 def test_fewer_and_more_replicas_are_found_under_load(replicas: Stack, load: Load) -> None:
     with load.under_way(CLIENTS):
         for count in (REPLICAS - 1, REPLICAS):
@@ -160,8 +151,3 @@ def test_fewer_and_more_replicas_are_found_under_load(replicas: Stack, load: Loa
             load.until_answered(50)
             assert eventually(partial(servers, replicas), str(count)) == str(count)
             assert eventually(lambda: str(targets(replicas)["elmo"]), str(count)) == str(count)
-
-
-def health(container: str) -> str:
-    asked = ["docker", "inspect", "--format", "{{.State.Health.Status}}", container]
-    return run(*asked).strip()

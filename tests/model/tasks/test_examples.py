@@ -16,13 +16,11 @@ def test_every_token_is_an_example() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Examples.of_tokens([(["a"], ["X"]), (["a", "b"], ["X"])]),
-         "sentence 1 has 2 tokens and 1 label, expected one label a token"),
-        (lambda: Examples.of_sentences([]).check("train.tsv"), "train.tsv: holds no example"),
-        (lambda: Examples.of_sentences([(["a"], "X"), (["b"], "X")]).check("train.tsv"),
-         "train.tsv: every example has the label 'X', expected two labels or more"),
+        (lambda: Examples.of_tokens([(["a"], ["X"]), (["a", "b"], ["X"])]), "sentence 1"),
+        (lambda: Examples.of_sentences([]).check("train.tsv"), "no example"),
+        (lambda: Examples.of_sentences([(["a"], "X"), (["b"], "X")]).check("train"), "label 'X'"),
     ],
-)  # fmt: skip
+)
 def test_bad_examples_are_refused(make: object, message: str) -> None:
     with pytest.raises(FitError, match=message):
         make()  # type: ignore[operator]
