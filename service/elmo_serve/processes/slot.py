@@ -11,8 +11,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from elmo_serve.processes.clock import EVENT_LOOP_CLOCK, Clock, Timer
 from elmo_serve.processes.heartbeat import LOADING_SECONDS, SILENT_SECONDS, Alive
-from elmo_serve.processes.size_limit import SizeLimit
-from elmo_serve.processes.watchdog import Watchdog
+from elmo_serve.processes.limits import SizeLimit, Watchdog
 
 _log = logging.getLogger("elmo_serve.processes")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_serve.processes.size_limit import SizeLimit
+from elmo_serve.processes.limits import SizeLimit
 
 
 @pytest.mark.parametrize(

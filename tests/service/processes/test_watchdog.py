@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from elmo_serve.processes.heartbeat import SILENT_SECONDS, Alive, Heartbeat
-from elmo_serve.processes.watchdog import Watchdog
+from elmo_serve.processes.limits import Watchdog
 from tests.support.clock import FakeClock
 
 

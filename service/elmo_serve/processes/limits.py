@@ -1,4 +1,4 @@
-"""The watchdog of a child process: it counts the seconds in which the child sends no message."""
+"""The limits of a child process: how long it may be silent, and how large a task may be."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ _LATE_SECONDS = 0.1
 """A tick that is later than this shows that the server's own process stood still, or is starved.
 A larger value kills children of a machine that stands still, a smaller one finds a hung child of a
 busy machine later."""
+
+_PROBATION_TASKS = 32
+"""Large tasks without a failure before a larger one is tried.
+
+A larger value grows back later, a smaller one runs out of memory more often.
+"""
+
+_GROWTH = 8
+"""The size limit grows by one part in so many at a time."""
 
 
 class Watchdog:
@@ -56,3 +65,29 @@ class Watchdog:
             self._wait()
         else:
             self._on_silence(self._silence)
+
+
+class SizeLimit:
+    """The size that a task may have, at most `largest`; smaller after one ran out of memory."""
+
+    def __init__(self, largest: int) -> None:
+        self.size = largest
+        self._largest = largest
+        self._large_tasks = 0  # in a row, without a failure
+
+    def limit(self, size: int) -> None:
+        """Allow at most so much for now: half of a task that ran out of memory, or a warm-up's.
+
+        Not half of the limit: a task that was cut before the last halving tells nothing new.
+        """
+        self.size = max(1, min(self.size, size))
+        self._large_tasks = 0
+
+    def grow(self, size: int) -> None:
+        """Count a task that had enough memory; after many large ones allow a little more."""
+        if self.size == self._largest or 2 * size <= self.size:
+            return
+        self._large_tasks += 1
+        if self._large_tasks >= _PROBATION_TASKS:
+            self._large_tasks = 0
+            self.size = min(self._largest, self.size + self.size // _GROWTH + 1)
