@@ -113,7 +113,8 @@ def test_a_step_of_training_is_that_of_the_operations_of_torch(dtype: torch.dtyp
 def test_a_captured_step_of_training_is_that_of_the_cpu(tmp_path: Path) -> None:
     usual = {"precision": "float32", "dropout": 0.0, "recurrent_noise": 0.0}
     runs = [options(tmp_path, device, device=device, **usual) for device in ("cpu", KIND)]
-    assert [train(chosen) for chosen in runs] == [0, 0]
+    for chosen in runs:
+        train(chosen)
     # each of 12 steps adds what the rounding of the one before made of the weights
     expected, found = (losses(chosen.run) for chosen in runs)
     assert len(found) == 12
@@ -128,7 +129,8 @@ def test_a_run_on_a_device_takes_over_weights_and_the_softmax_beside_them(tmp_pa
     second = options(tmp_path, "second", device=KIND, samples=0, steps=6, **given)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampled_softmax, "LOGITS", 60)  # those of two rows
-        assert train(first) == train(second) == 0
+        train(first)
+        train(second)
     assert len(losses(second.run)) == 6
 
 
@@ -159,7 +161,7 @@ def test_training_on_a_device_continues_as_if_it_had_not_been_interrupted(
     halves = [options(tmp_path, "halves", device=KIND, precision=precision, steps=6)]
     halves.append(replace(halves[0], steps=12))
     for chosen in (whole, *halves):
-        assert train(chosen) == 0
+        train(chosen)
 
     assert losses(whole.run)[-1] == pytest.approx(losses(halves[1].run)[-1], rel=1e-2)
     assert all(torch.isfinite(each).all() for each in weights(whole.run).values())

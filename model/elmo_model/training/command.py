@@ -1,13 +1,11 @@
 """The programs behind `elmo train` and `elmo perplexity`."""
 
 import contextlib
-import json
-import math
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from typing import Any
 import torch
 
 from elmo_model.files.locks import only_writer
-from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.system import keep_freed_memory
 from elmo_model.text.tokenizers import raw_note
@@ -30,11 +27,26 @@ from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
 
 
-def train(options: Options) -> int:
-    """Train a new run, or continue the run in the folder; return the exit code.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The perplexity of a model on text.
 
-    SIGTERM, SIGINT and SIGHUP end the run after saving it, with the exit code that a shell gives
-    them. Raises ElmoError for faults of options, text and files, and OSError.
+    `unigram` is the perplexity of words predicted by their share of the text of a run, None where
+    the encoded text is not in its folder.
+    """
+
+    model: str
+    perplexity: Perplexity
+    unigram: float | None
+
+
+def train(
+    options: Options, tell: Callable[[str], object] = ignore, on_step: OnStep = ignore
+) -> Outcome:
+    """Train a new run, or continue the run in the folder.
+
+    `tell` prints a line of notice or of the log. SIGTERM, SIGINT and SIGHUP end the run after
+    saving it. Raises ElmoError for faults of options, text and files, and OSError.
     """
     device, folder = options.chosen_device(), Folder(options.run)
     keep_freed_memory()
@@ -51,38 +63,30 @@ def train(options: Options) -> int:
         run = Run.of(options, config, shards, network, known)
         if known is not None:
             run.refuse_other(known)  # before its encoded text is replaced
-        corpus = _encode(shards, folder)
+        corpus = encode(shards, folder.corpus, lambda path: tell(f"Encoded {path.name}"))
         vocabulary = words or corpus.vocabulary(options.vocabulary_size)
         run = run.on_text(corpus, vocabulary)
         heldout = _heldout(options)
-        if known is None:
-            _tell_of_raw(shards[0])
-        _tell_of_language(run)
+        for note in _notes(run, shards[0], is_new=known is None):
+            tell(note)
         folder.begin(run, vocabulary, known)
-        _tell_softmax_alone(run)
         trainer = Trainer(folder, run, corpus, vocabulary, torch.device(device), network)
         if device == "cpu":
             threads = run.options.threads or fastest_threads(trainer.trial)
             stack.enter_context(using_threads(threads))
             folder.write(replace(run, options=replace(run.options, threads=threads)))
         with stop_signals() as received:
-            outcome = trainer.run(heldout, lambda: bool(received))
-        _report(outcome, folder)
-    # the exit code that a shell gives for a signal
-    return 128 + received[0] if outcome.stopped and received else 0
+            return trainer.run(heldout, received, tell, on_step)
 
 
 def perplexity(
     name: str | Path,
     text: tuple[str, ...],
-    sentences: int | None,
-    as_json: bool,
+    sentences: int | None = None,
     on_step: OnStep = ignore,
     device: str = "cpu",
-) -> str:
-    """Measure the last snapshot of a run, or a model with a softmax; return the text to print.
-
-    For a run whose folder has the encoded text, the perplexity of its unigrams stands beside.
+) -> Measured:
+    """Measure the last snapshot of a run, or a model with a softmax.
 
     `sentences` is the number of the first ones that are measured, None for all. Raises ElmoError
     for faults of the model and the text, and OSError.
@@ -97,16 +101,7 @@ def perplexity(
     if not every:
         raise TrainingError(f"{', '.join(text)}: there is no sentence to measure on")
     found = per_token(model, vocabulary, every, on_step)
-    alone = _unigram(Folder(Path(name)), vocabulary, every)
-    if as_json:
-        beside = {} if alone is None else {"unigram": alone}
-        return json.dumps({"run": model.elmo.origin.name, **_figures(found), **beside}, indent=2)
-    columns = {"forward": found.forward, "backward": found.backward, "both": found.both}
-    if alone is not None:
-        columns["unigram"] = alone
-    head = "".join(f"{column:>10}" for column in columns)
-    figures = "".join(f"{figure:>10.2f}" for figure in columns.values())
-    return f"{head}{'predictions':>14}\n{figures}{found.predictions:>14,}"
+    return Measured(model.elmo.origin.name, found, _unigram(Folder(Path(name)), vocabulary, every))
 
 
 def _unigram(
@@ -118,72 +113,33 @@ def _unigram(
     return unigram(vocabulary.counts(corpus.words, corpus.counts), vocabulary, sentences)
 
 
-def _tell_of_language(run: Run) -> None:
-    if run.options.tokenizer == "moses" and run.options.language not in LANGUAGES:
-        output().print(
-            f"moses does not know the language {run.options.language!r}: it splits text by the "
-            f"abbreviations of English",
-            markup=False,
+def _notes(run: Run, shard: Path, *, is_new: bool) -> Iterator[str]:
+    """Yield what may be a mistake in the options of a run, or in the first file of its text."""
+    options = run.options
+    if options.heldout is None:
+        yield "Without --heldout no perplexity is measured"
+    note = raw_note(sentences_of(shard), "`elmo tokenize` splits them") if is_new else ""
+    if note:
+        yield f"{shard}: {note}"
+    if options.tokenizer == "moses" and options.language not in LANGUAGES:
+        yield (
+            f"moses does not know the language {options.language!r}: it splits text by the "
+            f"abbreviations of English"
         )
-
-
-def _tell_softmax_alone(run: Run) -> None:
-    alone = run.options.softmax_steps
-    if alone >= run.steps:
-        output().print(
-            f"softmax_steps is {alone:,} and the run has {run.steps:,} steps: they train the "
-            f"softmax alone, the network stays as it is",
-            markup=False,
+    if options.softmax_steps >= run.steps:
+        yield (
+            f"softmax_steps is {options.softmax_steps:,} and the run has {run.steps:,} steps: they "
+            f"train the softmax alone, the network stays as it is"
         )
-
-
-def _tell_of_raw(shard: Path) -> None:
-    if note := raw_note(sentences_of(shard), "`elmo tokenize` splits them"):
-        output().print(f"{shard}: {note}", markup=False)
-
-
-def _encode(shards: Sequence[Path], folder: Folder) -> Corpus:
-    console = output()
-
-    def done(path: Path) -> None:
-        console.print(f"Encoded {path.name}", markup=False)
-
-    return encode(shards, folder.corpus, done)
 
 
 def _heldout(options: Options) -> list[list[str]]:
     if options.heldout is None:
-        output().print("Without --heldout no perplexity is measured", markup=False)
         return []
     sentences = list(islice(sentences_of(options.heldout), options.heldout_sentences))
     if not sentences:
         raise TrainingError(f"{options.heldout}: holds no sentence, expected one or more")
     return sentences
-
-
-def _report(outcome: Outcome, folder: Folder) -> None:
-    console = output()
-    if outcome.begun == outcome.steps:
-        console.print(
-            f"All {outcome.steps:,} steps were done already; nothing was trained", markup=False
-        )
-    if outcome.stopped:
-        console.print(
-            f"Stopped and saved after step {outcome.step:,} of {outcome.steps:,}; the same command "
-            f"continues from there",
-            markup=False,
-        )
-    console.print(f"Wrote {folder.path / 'model.safetensors'}", markup=False)
-
-
-def _figures(found: Perplexity) -> dict[str, float]:
-    return {
-        "forward": found.forward,
-        "backward": found.backward,
-        "both": found.both,
-        "bits_per_word": (found.forward_loss + found.backward_loss) / 2 / math.log(2),
-        "predictions": found.predictions,
-    }
 
 
 # SIGHUP comes when a terminal or an ssh connection is lost; Windows has none.

@@ -138,7 +138,7 @@ def sentences_of(path: Path) -> Iterator[list[str]]:
     return filter(None, map(str.split, lines_of(path)))
 
 
-def encode(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> Corpus:
+def encode(shards: Sequence[Path], folder: Path, done: Callable[[Path], object]) -> Corpus:
     """Encode text into `folder`, unless that holds the same files already, and map it.
 
     The folder belongs to one run, whose lock is held. A shard without a sentence is left out and
@@ -193,7 +193,7 @@ def _file(path: Path) -> File:
     return path.name, status.st_size, status.st_mtime_ns
 
 
-def _write(shards: Sequence[Path], folder: Path, done: Callable[[Path], None]) -> tuple[int, ...]:
+def _write(shards: Sequence[Path], folder: Path, done: Callable[[Path], object]) -> tuple[int, ...]:
     """Encode shards one after another into the files of a folder; return the sentences of each."""
     lexicon, counts = _Lexicon(), list[int]()
     with (folder / _TOKENS).open("wb") as tokens, (folder / _LENGTHS).open("wb") as file:

@@ -23,7 +23,7 @@ class RunLog:
     """
 
     def __init__(
-        self, path: Path, run: Run, step: int, seconds: float, tell: Callable[[str], None]
+        self, path: Path, run: Run, step: int, seconds: float, tell: Callable[[str], object]
     ) -> None:
         """Continue after `step`, `seconds` of training; lines of later steps are dropped.
 

@@ -37,6 +37,11 @@ class Perplexity:
         return _exp(self.backward_loss)
 
     @property
+    def bits_per_word(self) -> float:
+        """The mean of both losses in bits."""
+        return (self.forward_loss + self.backward_loss) / 2 / math.log(2)
+
+    @property
     def both(self) -> float:
         """The geometric mean of both."""
         return _exp((self.forward_loss + self.backward_loss) / 2)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,7 +15,6 @@ from elmo_model.models.opening import find_softmax
 from elmo_model.network.description import Description, Trained
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.network.state import State
-from elmo_model.progress import output, steps
 from elmo_model.steps import OnStep
 from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
@@ -38,12 +36,16 @@ _CENTRE_BATCH = 1024  # tokens that are computed at once for the centre
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a run: steps done before and now, steps planned, whether it was stopped early."""
+    """The end of a run: steps done before and now, steps planned, whether it was stopped early.
+
+    `signal` is the number of the signal that stopped it, None without one.
+    """
 
     begun: int
     step: int
     steps: int
     stopped: bool
+    signal: int | None
 
 
 class Trainer:
@@ -79,24 +81,28 @@ class Trainer:
         has_graph = self._optimiser.capturable
         self._graph = StepGraph(self._learn, self._device) if has_graph else None
 
-    def run(self, heldout: Sequence[Sequence[str]], should_stop: Callable[[], bool]) -> Outcome:
-        """Train to the last step, or until `should_stop` returns true; save and export either way.
+    def run(
+        self,
+        heldout: Sequence[Sequence[str]],
+        signals: Sequence[int],
+        tell: Callable[[str], object],
+        on_step: OnStep,
+    ) -> Outcome:
+        """Train to the last step, or until there are `signals`; save and export either way.
 
-        Continues from the last snapshot in the folder. Raises TrainingError when the loss is not
-        finite.
+        Continues from the last snapshot in the folder. `tell` prints the lines of the log. Raises
+        TrainingError when the loss is not finite.
         """
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         begun = self._step
-        console = output()
-        tell = partial(console.print, markup=False)
-        with steps(console, lines=False) as on_step:
-            log = RunLog(self._folder.log, self._run, begun, self._seconds, tell)
-            stopped = self._train(heldout, should_stop, log, on_step)
-            description = self._description(heldout, log.perplexity(self._step))
-            model = self._average.model
-            self._folder.export(model, self._options.name, self._vocabulary, description)
-        return Outcome(begun, self._step, self._run.steps, stopped)
+        log = RunLog(self._folder.log, self._run, begun, self._seconds, tell)
+        stopped = self._train(heldout, signals, log, on_step)
+        description = self._description(heldout, log.perplexity(self._step))
+        model = self._average.model
+        self._folder.export(model, self._options.name, self._vocabulary, description)
+        signal = signals[0] if stopped and signals else None
+        return Outcome(begun, self._step, self._run.steps, stopped, signal)
 
     def _description(
         self, heldout: Sequence[Sequence[str]], perplexity: float | None
@@ -123,7 +129,7 @@ class Trainer:
     def _train(
         self,
         heldout: Sequence[Sequence[str]],
-        should_stop: Callable[[], bool],
+        signals: Sequence[int],
         log: RunLog,
         on_step: OnStep,
     ) -> bool:
@@ -140,13 +146,13 @@ class Trainer:
                 self._seconds = time.perf_counter() - begin
                 on_step(self._options.name, self._step, self._run.steps, "steps")
                 self._report(log, losses, norm)
-                stopped = self._stops(should_stop, started)
+                stopped = bool(signals) or self._is_late(started)
                 last = stopped or self._step == self._run.steps
                 if self._due(self._options.save_every, last) or self._is_overdue(saved):
                     self._refuse_infinite(norm.item())
                     self._save(batch)
                     saved = time.perf_counter()
-                signalled = stopped and should_stop()
+                signalled = stopped and bool(signals)
                 if heldout and self._due(self._options.measure_every, last) and not signalled:
                     self._measure(heldout, log)
                 begin = time.perf_counter() - self._seconds  # only training counts
@@ -208,10 +214,9 @@ class Trainer:
                 f"loss or gradient is {value} at step {self._step}; the last snapshot is as it was"
             )
 
-    def _stops(self, should_stop: Callable[[], bool], started: float) -> bool:
+    def _is_late(self, started: float) -> bool:
         limit = self._options.minutes
-        late = limit is not None and time.perf_counter() - started >= limit * 60
-        return should_stop() or late
+        return limit is not None and time.perf_counter() - started >= limit * 60
 
     def _is_overdue(self, saved: float) -> bool:
         return time.perf_counter() - saved >= self._options.save_minutes * 60

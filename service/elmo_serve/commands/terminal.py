@@ -34,8 +34,8 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def steps() -> AbstractContextManager[OnStep]:
-    """Show the current step on stderr: see `elmo_model.progress`."""
-    from elmo_model import progress
+    """Show the current step on stderr: see `elmo_serve.commands.progress`."""
+    from elmo_serve.commands import progress
 
     return progress.steps()
 

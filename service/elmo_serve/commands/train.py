@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +21,9 @@ from elmo_serve.commands.options import (
     threads_option,
 )
 from elmo_serve.commands.terminal import fail
+
+if TYPE_CHECKING:
+    from elmo_model.training.trainer import Outcome
 
 _COUNT: Final = click.IntRange(min=1)
 _WORDS: Final = {"true": True, "false": False, "none": None}
@@ -140,6 +144,7 @@ def train(ctx: click.Context, /, recipe: str, settings: tuple[str, ...], **value
     """
     from elmo_model.training import command
     from elmo_model.training.options import REFERENCE, Options
+    from elmo_serve.commands.progress import output, steps
 
     keys = [field.name for field in fields(Options) if field.name not in values]
     given = {key: value for key, value in values.items() if value is not None}
@@ -151,4 +156,24 @@ def train(ctx: click.Context, /, recipe: str, settings: tuple[str, ...], **value
     if "weights" in given:
         given["weights"] = resolve_model(given["weights"])
     recipes: dict[str, dict[str, Any]] = {"modern": {}, "reference": REFERENCE}
-    ctx.exit(command.train(Options(**{**recipes[recipe], **given})))
+    options = Options(**{**recipes[recipe], **given})
+    console = output()
+    tell = partial(console.print, markup=False)
+    with steps(console, lines=False) as on_step:
+        outcome = command.train(options, tell, on_step)
+    for line in _report(outcome, options.run):
+        tell(line)
+    # the exit code that a shell gives for a signal
+    ctx.exit(0 if outcome.signal is None else 128 + outcome.signal)
+
+
+def _report(outcome: Outcome, run: Path) -> Iterator[str]:
+    """Yield the lines about the end of a run."""
+    if outcome.begun == outcome.steps:
+        yield f"All {outcome.steps:,} steps were done already; nothing was trained"
+    if outcome.stopped:
+        yield (
+            f"Stopped and saved after step {outcome.step:,} of {outcome.steps:,}; the same command "
+            f"continues from there"
+        )
+    yield f"Wrote {run / 'model.safetensors'}"

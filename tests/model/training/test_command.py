@@ -1,9 +1,9 @@
 """The programs behind `elmo train` and `elmo perplexity`, and the signals that stop them."""
 
-import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,18 +15,15 @@ from tests.support.training_runs import HELDOUT, lines
 
 
 def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: Options) -> None:
-    found = json.loads(perplexity(whole.run, (str(HELDOUT),), None, True))
-    # the counts lie in the folder of the run alone
-    assert f"{(alone := found.pop('unigram')):.2f}" in perplexity(
-        whole.run, (str(HELDOUT),), None, False
-    )
-    assert 1 < alone < len(Vocabulary.read(Folder(whole.run).vocabulary))
-    assert found["both"] == pytest.approx(lines(whole.run)[-1]["heldout_perplexity"])
-    assert found["predictions"] == 190 + 25
-    # the softmax lies beside the model that is served
-    served = perplexity(whole.run / "model.safetensors", (str(HELDOUT),), None, True)
-    assert json.loads(served) == found
-    assert f"{found['both']:.2f}" in perplexity(whole.run, (str(HELDOUT),), None, False)
+    found = perplexity(whole.run, (str(HELDOUT),))
+    assert found.unigram is not None
+    assert 1 < found.unigram < len(Vocabulary.read(Folder(whole.run).vocabulary))
+    logged = lines(whole.run)[-1]["heldout_perplexity"]
+    assert found.perplexity.both == pytest.approx(logged)
+    assert found.perplexity.predictions == 190 + 25
+    # the softmax lies beside the model that is served; the text is in the folder of the run alone
+    served = perplexity(whole.run / "model.safetensors", (str(HELDOUT),))
+    assert served == replace(found, unigram=None)
 
 
 @pytest.fixture(autouse=True)

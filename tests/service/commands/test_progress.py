@@ -6,7 +6,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from elmo_model.progress import output, steps
+from elmo_serve.commands.progress import output, steps
 
 
 def test_a_step_is_a_line_each_30_seconds_where_there_is_no_terminal(
