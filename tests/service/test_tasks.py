@@ -108,7 +108,7 @@ def test_a_file_of_another_model_need_not_fit_this_one(tmp_path: Path) -> None:
     write_task(tmp_path, "ner", weights=ZEROS, model="de", revision="d")
     folder = opened(tmp_path)
 
-    with pytest.raises(UnknownTask, match="it belongs to model 'de'"):
+    with pytest.raises(UnknownTask, match="model 'de'"):
         folder.get("ner", TaskOwner(9, "pt", revision="p"))
     with pytest.raises(Conflict, match="revision 'd'"):
         folder.get("ner", TaskOwner(3, "de", revision="e"))
@@ -120,7 +120,7 @@ def test_a_name_belongs_to_one_of_several_models(tmp_path: Path) -> None:
     write_task(tmp_path, "t", weights=ZEROS, model="one")
     folder = opened(tmp_path)
 
-    with pytest.raises(UnknownTask, match="it belongs to model 'one'"):
+    with pytest.raises(UnknownTask, match="model 'one'"):
         folder.get("t", other)
     assert (folder.list(one), folder.list(other)) == ((named("t"),), ())
 
@@ -167,7 +167,7 @@ def test_an_unknown_task_is_refused_with_some_of_those_there_are(tmp_path: Path)
     for number in range(8):
         write_task(tmp_path, f"t{number}", weights=ZEROS)
 
-    with pytest.raises(UnknownTask, match=r"'t0', 't1', 't2', 't3', 't4' and 3 more"):
+    with pytest.raises(UnknownTask, match="'t4' and 3 more"):
         opened(tmp_path).get("t", OWNER)
 
 
@@ -241,7 +241,7 @@ def test_an_odd_file_is_logged_once_and_harms_no_other(
         folder.look()
 
     assert [task.name for task in folder.list(OWNER)] == ["good"]
-    with pytest.raises(UnknownTask, match="its file is left out: "):
+    with pytest.raises(UnknownTask, match="left out"):
         folder.get("ner", OWNER)
     (warning,) = warnings(caplog)
     assert "ner.json is left out" in warning

@@ -142,5 +142,5 @@ def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         open_indexes([tmp_path / "one", tmp_path / "two"])
     with pytest.raises(SettingsError, match=r"ELMO_INDEX=.*is no index"):
         open_indexes([tmp_path])
-    with pytest.raises(SettingsError, match="revision abc; english is ea02, pt is 77"):
+    with pytest.raises(SettingsError, match="revision abc"):
         check_indexes(open_indexes([tmp_path / "one"]), {"english": "ea02", "pt": "77"})

@@ -73,7 +73,7 @@ def test_only_named_tensors_are_kept(tmp_path: Path) -> None:
         torch.save(values, tmp_path / "a.th")
         assert read_state(source, "a.th").keys() == {"a"}
     torch.save([1, 2], tmp_path / "a.th")
-    with pytest.raises(CheckpointError, match=r"a\.th: holds a list, expected tensors by their"):
+    with pytest.raises(CheckpointError, match="a list"):
         read_state(source, "a.th")
 
 

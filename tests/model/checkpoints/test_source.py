@@ -51,7 +51,7 @@ def test_every_source_reads_the_same(source: Source) -> None:
         with source.open(name) as stream:
             stream.seek(2)
             assert stream.read() == content[2:]
-        with pytest.raises(CheckpointError, match="is larger than expected, at most 3 bytes"):
+        with pytest.raises(CheckpointError, match="3 bytes"):
             source.read(name, 3)
         assert source.label(name).endswith(name.rpartition("/")[2])
 
@@ -98,7 +98,7 @@ def test_a_local_name_that_is_not_utf8_is_one_line(tmp_path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content.replace("é".encode(), b"\xff\xfe", 1))
 
-    with pytest.raises(CheckpointError, match=r"model\.zip:é_options\.json: cannot be read"):
+    with pytest.raises(CheckpointError, match="é_options"):
         load(path)
 
 

@@ -69,5 +69,5 @@ def test_a_module_is_told_from_an_archive_of_allennlp_by_its_first_names(tmp_pat
     names = "config.json", "weights.th", "variables/variables.index"
     path = write_tar(tmp_path / "model.tar.gz", *((name, b"") for name in names))
 
-    with pytest.raises(CheckpointError, match=r"model\.tar\.gz:weights\.th: is not a pickle"):
+    with pytest.raises(CheckpointError, match="pickle"):
         load(path)

@@ -331,7 +331,7 @@ def test_a_folder_is_refused_before_anything_is_computed(job: EmbedOptions) -> N
     with pytest.raises(OptionError, match="in place of --all, name --top"):
         run(replace(job, output_format="elmoformanylangs-text"), unasked)
     (Path(job.input) / "b" / "c.txt").write_text("a\n\nb\n\n")
-    with pytest.raises(FileError, match=r"b/c\.txt: no tokens in line 2 and 1 more of 4;"):
+    with pytest.raises(FileError, match=r"b/c\.txt: .*line 2 and 1 more of 4"):
         run(job, unasked)
     for name in FILES:
         (Path(job.input) / name).write_text("")

@@ -131,5 +131,5 @@ def test_a_batch_without_memory_is_halved_once_and_then_one_line() -> None:
     assert [array[0, 0] for array in source.embed(sentences)] == list(range(8))
 
     short = LengthSorted(cast("InProcess", Short(3)), Output(layers=(0,)))
-    with pytest.raises(FileError, match="not enough memory for 4 sentences of 4 tokens"):
+    with pytest.raises(FileError, match="not enough memory"):
         short.embed(sentences)

@@ -90,7 +90,7 @@ def test_a_file_that_changed_on_the_disk_is_refused(download: Download, tmp_path
     weights.write_bytes(content)
     found = hashlib.sha256(content).hexdigest()
 
-    with pytest.raises(DownloadError, match=f"its SHA-256 is {found}, expected .* as at its first"):
+    with pytest.raises(DownloadError, match=f"SHA-256 is {found}"):
         download(tmp_path)
     weights.write_bytes(content[:-1])
     with pytest.raises(DownloadError, match="its SHA-256 is"):
@@ -107,7 +107,7 @@ def test_a_download_that_differs_from_the_first_one_is_refused(
     weights.unlink()
     mirror.files[WEIGHTS_PATH] = WEIGHTS[:-1] + b"!"
 
-    with pytest.raises(DownloadError, match=r"weights\.hdf5: its SHA-256 is .*, expected"):
+    with pytest.raises(DownloadError, match=r"weights\.hdf5: .*SHA-256"):
         download(tmp_path)
 
     assert not weights.exists()
@@ -123,7 +123,7 @@ def test_files_copied_by_hand_are_used_and_verified_from_then_on(tmp_path: Path)
     assert_whole(fetch(MODEL, settings, ignore))
 
     (folder / "elmo_tiny_options.json").write_bytes(b"{}")
-    with pytest.raises(DownloadError, match=r"options\.json: its SHA-256 is"):
+    with pytest.raises(DownloadError, match=r"options\.json: .*SHA-256"):
         fetch(MODEL, settings, ignore)
 
 
@@ -140,7 +140,7 @@ def test_a_whole_model_in_a_read_only_cache_is_used(download: Download, tmp_path
 
 
 def test_offline_sends_no_request(mirror: Mirror, download: Download, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="does not exist, expected it there as ELMO_OFFLINE"):
+    with pytest.raises(DownloadError, match="ELMO_OFFLINE"):
         download(tmp_path, offline=True)
 
     assert mirror.requests == []
@@ -173,7 +173,7 @@ def test_concurrent_downloads_fetch_once(
 def test_an_unwritable_cache_is_named(download: Download, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(DownloadError, match=r"file/tiny: Not a directory, expected a folder"):
+    with pytest.raises(DownloadError, match="Not a directory"):
         download(tmp_path / "file")
 
 

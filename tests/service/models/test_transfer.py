@@ -74,7 +74,7 @@ def test_a_body_without_a_length_is_read_up_to_the_bound(
     assert_whole(download(tmp_path))
     mirror.files[WEIGHTS_PATH] = WEIGHTS + bytes(1 << 20)
 
-    with pytest.raises(DownloadError, match="has more bytes than expected, at most 2,097,152"):
+    with pytest.raises(DownloadError, match="2,097,152"):
         download(tmp_path / "other")
 
 

@@ -33,7 +33,7 @@ def test_a_client_alone_may_use_all() -> None:
     budget = budget_of()
     held = budget.hold("a", 600)
     held.add(400)
-    with pytest.raises(Overloaded, match="1000 of 1000 bytes of answers"):
+    with pytest.raises(Overloaded, match="1000 of 1000"):
         budget.hold("a", 1)
     held.release()
     held.release()

@@ -129,7 +129,7 @@ async def test_a_batch_that_runs_counts_as_queued_before_a_new_request() -> None
         task = b.ask(same_length("a", 400))  # 3,200 tokens in one batch
         await turns()
         assert b.queue.tokens == 0
-        with pytest.raises(Overloaded, match=r"queue is about 3\.2 s long"):
+        with pytest.raises(Overloaded, match=r"3\.2 s"):
             await b.ask([["small"]], timeout=5.0)
         b.workers[0].open()
         await task
@@ -226,7 +226,7 @@ async def test_sentences_that_wait_for_a_new_worker_are_dropped_with_their_reque
         await until(lambda: len(b.workers[0].queue) == 2)
         b.workers[0].die("was killed by SIGKILL")
         await until(lambda: b.engine.unavailable_reason() is not None)
-        with pytest.raises(Unavailable, match=r"is not ready: none of its workers is up\.$"):
+        with pytest.raises(Unavailable, match="not ready"):
             await b.ask([["late"]])
         assert b.queue.sentences == 12, "the batch that waited with the worker is replayed"
         for task in tasks:

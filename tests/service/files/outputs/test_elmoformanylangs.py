@@ -43,5 +43,5 @@ def test_dots_and_slashes_of_a_key_are_written_out() -> None:
 
 @pytest.mark.parametrize("tokens", [[], [""]])
 def test_a_sentence_that_hdf5_cannot_name_is_refused(tokens: list[str]) -> None:
-    with pytest.raises(FileError, match="cannot be a key in HDF5"):
+    with pytest.raises(FileError, match="HDF5"):
         HDF5.check(Output(layers=(0,)))(Sentence("x", tokens))
