@@ -20,6 +20,8 @@ _log = logging.getLogger("elmo_serve.access")
 _CLIENT_LEFT: Final = 499
 """Status in log and metrics of a request whose client left before the response began."""
 
+_CLOSE: Final = ((b"connection", b"close"),)
+
 UNKNOWN: Final = "unknown"
 """Route of requests that match none."""
 
@@ -83,15 +85,8 @@ class RequestContext:
                 status = message["status"]
                 given = message.get("headers", ())
                 length = int(dict(given).get(b"content-length", 0))
-                message["headers"] = [
-                    *given,
-                    (b"x-request-id", request_id.encode()),
-                    *(
-                        [(b"connection", b"close")]
-                        if connection.response_starts(scope, length)
-                        else ()
-                    ),
-                ]
+                ending = _CLOSE if connection.response_starts(scope, length) else ()
+                message["headers"] = [*given, (b"x-request-id", request_id.encode()), *ending]
                 if span.is_recording():
                     fields = scope["state"]["log_fields"].items()
                     span.set_attributes({f"elmo.{name}": value for name, value in fields})
