@@ -24,7 +24,7 @@ from elmo_model.training.command import train
 from elmo_model.training.fused_loop import passes, step, step_backward
 from tests.support import golden
 from tests.support.cuda import DEVICE, KIND, NEEDS_DEVICE
-from tests.support.training_runs import losses, options, weights
+from tests.support.training import losses, options, weights
 
 pytestmark = [pytest.mark.cuda, NEEDS_DEVICE]
 

@@ -1,4 +1,4 @@
-"""Training in tests: golden steps, encoded text, and a language model with its softmax.
+"""Training in tests: golden steps, runs of milliseconds a step, encoded text, a language model.
 
 The golden data are six training steps of bilm-tf's graph on TensorFlow.
 """
@@ -16,12 +16,15 @@ import torch
 from elmo_model.checkpoints import load, published_pair
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.text.alphabets import Utf8Alphabet
+from elmo_model.training import snapshot
 from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.corpus import Corpus, encode
 from elmo_model.training.language_model import LanguageModel
+from elmo_model.training.options import REFERENCE, Options
 from elmo_model.training.sampled_softmax import Softmax
+from elmo_model.training.snapshot import Snapshot
 from elmo_model.training.vocabulary import Vocabulary
-from tests.support.checkpoints import read_pair
+from tests.support.checkpoints import read_pair, write_pair
 
 FOLDER = Path(__file__).parents[1] / "golden" / "bilm_training"
 CHAR = FOLDER / "char"
@@ -123,3 +126,56 @@ def write_bundle(folder: Path) -> Path:
     shutil.copytree(FOLDER.parent / "tensorflow" / "bilm_tf", folder)
     shutil.copy(FOLDER / "vocab.txt", folder)
     return folder
+
+
+TEXT = str(FOLDER / "train.txt")
+HELDOUT = FOLDER / "heldout.txt"
+SENTENCES = [["of", "it", "東京"], [], ["unheard-of"]]
+
+
+def options(tmp_path: Path, run: str, **changed: Any) -> Options:
+    """Return the options of a run of 12 steps with 20 tokens each."""
+    shape = tmp_path / "shape"
+    if not shape.exists():
+        write_pair(shape)
+    usual: dict[str, Any] = {
+        **(REFERENCE if changed.pop("recipe", "modern") == "reference" else {}),
+        "run": tmp_path / run,
+        "text": (TEXT,),
+        "heldout": HELDOUT,
+        "shape": str(shape),
+        "steps": 12,
+        "rows": 4,
+        "unroll": 5,
+        "samples": 8,
+        "vocabulary_size": 30,
+        "name": "tested",
+        "device": "cpu",
+        "log_every": 1,
+        "measure_every": 6,
+        "save_every": 4,
+    }
+    return Options(**{**usual, **changed})
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    """Return the lines of a run's log."""
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def losses(run: Path) -> list[tuple[int, float, float]]:
+    """Return step, forward loss and backward loss of every line about training."""
+    training = [line for line in lines(run) if "loss" in line]
+    return [(line["step"], line["loss_forward"], line["loss_backward"]) for line in training]
+
+
+def last_snapshot(run: Path) -> Path:
+    """Return the last snapshot of a run."""
+    path = snapshot.latest(run / "snapshots")
+    assert path is not None
+    return path
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a run's last snapshot."""
+    return Snapshot.read(last_snapshot(run)).weights

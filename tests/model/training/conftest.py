@@ -11,7 +11,7 @@ import torch
 
 from elmo_model.training.command import train
 from elmo_model.training.options import Options
-from tests.support.training_runs import options
+from tests.support.training import options
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ from elmo_model.training.command import perplexity, stop_signals
 from elmo_model.training.options import Options
 from elmo_model.training.run_folder import Folder
 from elmo_model.training.vocabulary import Vocabulary
-from tests.support.training_runs import HELDOUT, lines
+from tests.support.training import HELDOUT, lines
 
 
 def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: Options) -> None:

@@ -15,7 +15,7 @@ from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.training.command import train
 from tests.support import golden
 from tests.support.checkpoints import write_pair, write_word_pair
-from tests.support.training_runs import options
+from tests.support.training import options
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from elmo_model.training.run_folder import Folder, Run, trained_model
 from elmo_model.training.snapshot import Snapshot, latest
 from tests.support import reference
 from tests.support.checkpoints import read_pair
-from tests.support.training_runs import (
+from tests.support.training import (
     HELDOUT,
     SENTENCES,
     TEXT,

@@ -14,7 +14,7 @@ from elmo_model.training.command import train
 from elmo_model.training.optimiser import Optimisers, optimiser_for
 from elmo_model.training.step_graph import StepGraph
 from tests.support.cuda import PretendCuda, RecordedGraph
-from tests.support.training_runs import losses, options, weights
+from tests.support.training import losses, options, weights
 
 
 @pytest.mark.parametrize("samples", [8, 0])

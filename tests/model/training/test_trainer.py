@@ -14,7 +14,7 @@ from elmo_model.training.command import train
 from elmo_model.training.options import Options
 from elmo_model.training.run_folder import Folder
 from elmo_model.training.snapshot import Snapshot
-from tests.support.training_runs import (
+from tests.support.training import (
     last_snapshot,
     losses,
     options,

@@ -23,7 +23,7 @@ from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.files import full_disk
 from tests.support.fork_server import Forked, forked
-from tests.support.training_runs import last_snapshot
+from tests.support.training import last_snapshot
 
 TEXT = golden.FOLDER / "train.txt"
 ROOT = Path(__file__).parents[3]
