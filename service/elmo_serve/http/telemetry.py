@@ -61,15 +61,14 @@ def _provider() -> "TracerProvider":
         OTELResourceDetector,
         Resource,
     )
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - an extra
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - an extra
+    from opentelemetry.sdk.trace import TracerProvider, export  # noqa: PLC0415 - an extra
 
     version = importlib.metadata.version("elmo-serve")
     own = Resource.create({"service.name": "elmo-serve", "service.version": version})
     resource = own.merge(OTELResourceDetector().detect())
     # Its own handler at exit would wait for up to 30 s.
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(export.BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 
 
