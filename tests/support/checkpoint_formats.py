@@ -93,7 +93,6 @@ def write_bundle(
     arrays: Mapping[str, Array],
     *,
     shards: int = 1,
-    block_entries: int = 7,
     compression: int = 0,
     big_endian: bool = False,
     sliced: str | None = None,
@@ -121,7 +120,7 @@ def write_bundle(
     for number, content in enumerate(data):
         Path(f"{prefix}.data-{number:05d}-of-{shards:05d}").write_bytes(content)
     index = Path(f"{prefix}.index")
-    index.write_bytes(table(pairs, block_entries, compression))
+    index.write_bytes(table(pairs, compression=compression))
     return index
 
 

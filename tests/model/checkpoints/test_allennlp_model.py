@@ -140,10 +140,6 @@ DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
         "holds 2 ELMos",
     ),
     "no bias": (lambda s: s.pop(f"{LAYER}.state_linearity.bias"), "bias is missing"),
-    "shape": (
-        lambda s: s.update({f"{LAYER}.state_linearity.bias": torch.zeros(33)}),
-        r"\(33,\), expected \(32,\)",
-    ),
     "no filters": (lambda s: [s.pop(name) for name in list(s) if "char_conv" in name], "filters"),
     "mix": (lambda s: s.pop(f"{PREFIX}scalar_mix_0.scalar_parameters.2"), "2 is missing"),
     "unexpected": (lambda s: s.update({f"{LAYER}.colour": torch.ones(1)}), "colour"),
