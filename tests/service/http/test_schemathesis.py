@@ -23,7 +23,7 @@ include-path-regex = "^/v1/models/{name}"
 parameters = { name = "small" }
 
 [[operations]]
-include-path-regex = "^(/embed|/score|/substitutes|/neighbours|/tasks/{name})$"
+include-path-regex = "^(/embed|/score|/substitutes|/neighbours|/uses|/tasks/{name})$"
 warnings = false
 
 [operations.checks.positive_data_acceptance]
