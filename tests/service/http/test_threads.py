@@ -85,7 +85,7 @@ def test_a_search_in_an_index_whose_file_system_hangs_holds_up_no_stop() -> None
     class Hung:
         """An index whose files are never read."""
 
-        def uses(self, *_: object) -> None:
+        def nearest_uses(self, *_: object) -> None:
             begun.set()
             threading.Event().wait()
 
