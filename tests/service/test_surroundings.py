@@ -64,12 +64,14 @@ def test_variables_of_other_programs_change_nothing(tmp_path: Path) -> None:
 _READ_ONLY = """\
 mount --bind "$1" /mnt || exit 70
 while read -r _ place _; do mount -o remount,bind,ro "$place" 2> /dev/null; done < /proc/self/mounts
-mount -t tmpfs tmpfs /tmp || exit 71
-for place in / /dev/shm /mnt "$PWD"; do touch "$place/probe" 2> /dev/null && exit 72; done
-shift
+mount -t tmpfs tmpfs "$2" || exit 71
+for place in / /dev/shm /mnt /tmp "$PWD"; do touch "$place/probe" 2> /dev/null && exit 72; done
+export TMPDIR="$2"
+shift 2
 exec "$@"
 """
-"""Runs a command with every mount read-only but an empty /tmp, and the first argument at /mnt."""
+"""Runs a command with every mount read-only but an empty folder for temporary files, the second
+argument, and the first one at /mnt. It is not /tmp, below which the program may be installed."""
 
 
 def _has_namespaces() -> bool:
@@ -83,10 +85,11 @@ def _has_namespaces() -> bool:
     shutil.which("unshare") is None or not _has_namespaces(), reason="no user namespaces here"
 )
 def test_a_server_without_a_volume_to_write_to_serves_and_keeps_nothing(tmp_path: Path) -> None:
-    tasks = tmp_path / "tasks"
+    tasks, temporary = tmp_path / "tasks", tmp_path / "temporary"
     tasks.mkdir()
+    temporary.mkdir()
     home = ("-u", "XDG_DATA_HOME", "-u", "XDG_CACHE_HOME", "HOME=/nonexistent")
-    alone = ("unshare", "-Urm", "sh", "-c", _READ_ONLY, "sh", str(tasks))
+    alone = ("unshare", "-Urm", "sh", "-c", _READ_ONLY, "sh", str(tasks), str(temporary))
     command = ("env", *home, *alone, _ELMO, "serve")
     with running(tmp_path, command=command, is_forked=False, model=SMALL, tasks="/mnt") as server:
         large = {"sentences": [["small"] * 100] * 100, "layers": "top", "pooling": "mean"}
@@ -96,7 +99,7 @@ def test_a_server_without_a_volume_to_write_to_serves_and_keeps_nothing(tmp_path
             server.serve_task("ner", weights=[0.0, 1.0, 0.5])
             (task,) = client.get("/tasks").json()["tasks"]
             assert task["name"] == "ner"
-        assert not list(Path(f"/proc/{server.pid}/root/tmp").iterdir())
+        assert not list(Path(f"/proc/{server.pid}/root{temporary}").iterdir())
         assert server.stop() == 0
     assert " ERROR " not in server.log
-    assert {path.name for path in tmp_path.iterdir()} == {"serve.log", "tasks"}
+    assert {path.name for path in tmp_path.iterdir()} == {"serve.log", "tasks", "temporary"}
