@@ -1,9 +1,10 @@
 """The vectors that a client asks for of one sentence: layers or a mix, pooling, dtype, shape."""
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from elmo_model.errors import ElmoError, counted, shown
 from elmo_serve.errors import FieldError, pointer
@@ -61,6 +62,15 @@ class Output:
     def work(self, cost: int) -> int:
         """Return the time to compute it, in tokens; `cost` are those of its sentence."""
         return cost
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+@functools.lru_cache(maxsize=256)
+def interned(output: T) -> T:
+    """Return one object for equal outputs: a message to a worker holds it only once."""
+    return output
 
 
 class SelectionError(ElmoError):

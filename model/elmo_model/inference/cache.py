@@ -126,7 +126,8 @@ class WordCache:
 
     def _forget(self, count: int) -> None:
         """Take the rows of `count` words that no lease has, the least recently used first."""
-        oldest = next(iter(self._leased), self._calls + 1)
+        # One call, unlike next(iter(...)): a lease may end at any time, without the lock.
+        oldest = min(self._leased, default=self._calls + 1)
         rows = np.flatnonzero((self._used > 0) & (self._used < oldest))
         if len(rows) > count:
             rows = rows[np.argpartition(self._used[rows], count)[:count]]

@@ -51,9 +51,9 @@ extern "C" __global__ void cell(const float* gates, const float* product, const 
     const float* p = product + place * 4 * cells + unit;
     const float* b = bias + direction * 4 * cells + unit;
     float z[4];
-    bool has_product = product == gates;
+    bool is_added = product == gates;
     for (int k = 0; k < 4; ++k)
-        z[k] = (has_product ? g[k * cells] : g[k * cells] + p[k * cells]) + b[k * cells];
+        z[k] = (is_added ? g[k * cells] : g[k * cells] + p[k * cells]) + b[k * cells];
     float* kept = state + (row * 2 + direction) * (width + cells) + width + unit;
     float c = clipped(logistic(z[1]) * *kept + logistic(z[0]) * tanh_of_half(z[3]), (float)clip);
     *kept = c;

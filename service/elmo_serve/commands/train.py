@@ -31,7 +31,7 @@ _WORDS: Final = {"true": True, "false": False, "none": None}
 
 
 def _settings(pairs: Sequence[str], keys: Sequence[str]) -> dict[str, object]:
-    """Return the values of `--set` by their keys; end the command for a key that is none."""
+    """Return the values of `--set` by their keys; end the command for an unknown key."""
     found = dict[str, object]()
     for pair in pairs:
         key, sign, text = pair.partition("=")

@@ -177,20 +177,19 @@ def _check_lengths(inputs: InputItems, limits: RequestLimits) -> None:
     longest = min(MAX_TOKEN_CHARACTERS * limits.sentence_tokens, MAX_TEXT_CHARACTERS)
     for index, item in enumerate(inputs.items):
         if isinstance(item, str):
-            if len(item) <= longest:
-                continue
-            detail = (
-                f"Text {index} has {len(item)} characters and at most {longest} are allowed: "
-                f"{MAX_TOKEN_CHARACTERS} for each token of a sentence (ELMO_MAX_SENTENCE_TOKENS), "
-                f"and {MAX_TEXT_CHARACTERS} in any case."
-            )
+            if len(item) > longest:
+                raise _too_long(index, len(item), longest, inputs.pointer(index))
         elif len(item) > limits.sentence_tokens:
-            place = inputs.pointer(index)
-            raise limits.too_long(index, len(item), place)
-        else:
-            continue
-        place = inputs.pointer(index)
-        raise TooLarge(detail, errors=[FieldError(place, detail)])
+            raise limits.too_long(index, len(item), inputs.pointer(index))
+
+
+def _too_long(index: int, found: int, allowed: int, place: str) -> TooLarge:
+    detail = (
+        f"Text {index} has {found} characters and at most {allowed} are allowed: "
+        f"{MAX_TOKEN_CHARACTERS} for each token of a sentence (ELMO_MAX_SENTENCE_TOKENS), "
+        f"and {MAX_TEXT_CHARACTERS} in any case."
+    )
+    return TooLarge(detail, errors=[FieldError(place, detail)])
 
 
 def _check_tokens(inputs: InputItems) -> None:

@@ -25,9 +25,9 @@ from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.scheduling.budgets import Budget, Hold
 from elmo_serve.scheduling.engine import Embedded, Engine
-from elmo_serve.selection import Output
+from elmo_serve.selection import Output, interned
 from elmo_serve.settings import Settings
-from elmo_serve.workers.language_results import Wanted, interned
+from elmo_serve.workers.language_results import Wanted
 
 P = ParamSpec("P")
 T = TypeVar("T")

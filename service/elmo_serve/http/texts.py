@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 import orjson
 
-from elmo_model.errors import counted, shown
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.body import Parsed, RequestT
@@ -170,25 +169,3 @@ def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None
         if not length:
             detail = "holds no token, expected one or more"
             raise InvalidRequest.of(FieldError(body.pointer(index), detail))
-
-
-def check_dimensions(wanted: int | None, width: int) -> None:
-    """Raise InvalidRequest for vectors of another width than the model's own.
-
-    Clients send the size that their vector store was made for.
-    """
-    if wanted is not None and wanted != width:
-        detail = (
-            f"must be {width}, the width of the model, or left out: parts of an ELMo vector are no "
-            f"vector of their own; found {wanted}"
-        )
-        raise InvalidRequest.of(FieldError("/dimensions", detail))
-
-
-def check_token(token: int | None, length: int, at: str) -> None:
-    """Raise InvalidRequest for the number of a token that a sentence of `length` does not have."""
-    if token is not None and token >= length:
-        detail = (
-            f"there is no token {shown(token)}; found {counted(length, 'token')}, numbered from 0"
-        )
-        raise InvalidRequest.of(FieldError(at, detail))

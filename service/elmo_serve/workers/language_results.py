@@ -1,9 +1,8 @@
 """The results of the language model for one sentence, beside the vectors of `Output`."""
 
-import functools
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal
 
 from elmo_serve.selection import ITEM_SIZES, Output
 
@@ -62,11 +61,3 @@ class Substitutes:
 
 Wanted = Output | Scores | Substitutes
 """The result of one sentence: vectors, or those of the language model."""
-
-WantedT = TypeVar("WantedT", bound=Wanted)
-
-
-@functools.lru_cache(maxsize=256)
-def interned(output: WantedT) -> WantedT:
-    """Return one object for equal outputs: a message to a worker holds it only once."""
-    return output

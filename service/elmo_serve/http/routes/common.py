@@ -8,6 +8,8 @@ from fastapi.routing import APIRoute
 from pydantic.json_schema import SkipJsonSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from elmo_model.errors import counted, shown
+from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.state import Server
 
@@ -55,3 +57,12 @@ def json_or_bytes(media_types: Iterable[str]) -> dict[str, Any]:
     """Return the `content` of a response in JSON, which FastAPI describes, and as bytes."""
     json, schema = json_text.ENCODER.media_type, {"type": "string", "format": "binary"}
     return {json: {}} | {each: {"schema": schema} for each in media_types if each != json}
+
+
+def check_token(token: int | None, length: int, at: str) -> None:
+    """Raise InvalidRequest for the number of a token that a sentence of `length` does not have."""
+    if token is not None and token >= length:
+        detail = (
+            f"there is no token {shown(token)}; found {counted(length, 'token')}, numbered from 0"
+        )
+        raise InvalidRequest.of(FieldError(at, detail))

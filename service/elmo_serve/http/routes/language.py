@@ -16,7 +16,7 @@ from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.models import ServedModel
-from elmo_serve.http.routes.common import PlainRoute, json_or_bytes, json_request
+from elmo_serve.http.routes.common import PlainRoute, check_token, json_or_bytes, json_request
 from elmo_serve.http.schemas.language import (
     DEFAULT_SUBSTITUTES,
     ScoreRequest,
@@ -24,7 +24,7 @@ from elmo_serve.http.schemas.language import (
     SubstitutesRequest,
     SubstitutesResponse,
 )
-from elmo_serve.http.texts import TokenizedTexts, check_token
+from elmo_serve.http.texts import TokenizedTexts
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo

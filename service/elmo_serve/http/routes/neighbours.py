@@ -13,14 +13,14 @@ from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.models import ServedModel
-from elmo_serve.http.routes.common import PlainRoute, json_request
+from elmo_serve.http.routes.common import PlainRoute, check_token, json_request
 from elmo_serve.http.schemas.neighbours import (
     DEFAULT_COUNT,
     IndexedText,
     NeighboursRequest,
     NeighboursResponse,
 )
-from elmo_serve.http.texts import check_each_has_tokens, check_token
+from elmo_serve.http.texts import check_each_has_tokens
 from elmo_serve.selection import select
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])

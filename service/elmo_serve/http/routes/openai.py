@@ -8,7 +8,7 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.errors import UnknownModel
+from elmo_serve.errors import FieldError, InvalidRequest, UnknownModel
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
@@ -21,7 +21,7 @@ from elmo_serve.http.schemas.openai import (
     ModelList,
 )
 from elmo_serve.http.state import Server
-from elmo_serve.http.texts import TokenizedTexts, check_dimensions, check_each_has_tokens
+from elmo_serve.http.texts import TokenizedTexts, check_each_has_tokens
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.selection import Output, mixture, select
 
@@ -56,7 +56,7 @@ async def embeddings(request: Request) -> Response:
         body = await call.body(EmbeddingsRequest)
         asked = body.request
         model, output, name = _chosen(call.models, asked.model)
-        check_dimensions(asked.dimensions, model.info.dimension)
+        _check_dimensions(asked.dimensions, model.info.dimension)
         texts = await call.tokenize(model, body)
         check_each_has_tokens(body, texts)
         is_base64 = asked.encoding_format == "base64"
@@ -131,3 +131,16 @@ def _list_of(vectors: list[Chunk], model: str, texts: TokenizedTexts) -> list[Ch
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
     return [b'{"object":"list","data":[', *vectors, b"]," + orjson.dumps(rest)[1:]]
+
+
+def _check_dimensions(wanted: int | None, width: int) -> None:
+    """Raise InvalidRequest for vectors of another width than the model's own.
+
+    Clients send the size that their vector store was made for.
+    """
+    if wanted is not None and wanted != width:
+        detail = (
+            f"must be {width}, the width of the model, or left out: parts of an ELMo vector are no "
+            f"vector of their own; found {wanted}"
+        )
+        raise InvalidRequest.of(FieldError("/dimensions", detail))
