@@ -33,15 +33,12 @@ class Backlog:
         """Estimate the seconds that a request waits which comes `later` seconds from now.
 
         Meanwhile the workers compute, and nobody else comes. Bulk waits for all work. An
-        interactive request waits for other interactive ones, and for as much of bulk: interruptions
-        leave it half of the workers.
+        interactive request waits for other interactive ones and for bulk that is due, which has at
+        most half of the workers: interactive sentences interrupt it.
         """
         if is_bulk:
             return self.interactive + self.bulk - later
-        share = self.due / (self.due + self.interactive or 1.0)
-        bulk_done = min(share, 0.5) * later
-        left = self.interactive - (later - bulk_done)
-        return left + min(left, self.bulk - bulk_done)
+        return self.interactive + min(self.interactive, self.due) - later
 
 
 class ThroughputEstimate:

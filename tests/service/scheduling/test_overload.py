@@ -164,8 +164,8 @@ async def fill(b: Bench, source: random.Random, kinds: str) -> list[asyncio.Task
 async def test_retry_after_is_when_the_request_is_admitted() -> None:
     """In 200 states of the queue, below a minute, when nobody else comes.
 
-    It is a whole second, and may be one too many. An interactive request that waits beside bulk
-    may be admitted earlier: bulk has half of the workers at most.
+    It is a whole second, and may be one too many. Where interactive sentences and bulk wait, their
+    order may differ from the estimate's: one more.
     """
     source, states = random.Random(5), 0
     while states < 200:
@@ -180,9 +180,10 @@ async def test_retry_after_is_when_the_request_is_admitted() -> None:
                 states, start, said = states + 1, now(), refused.retry_after
                 while refusal(b, wanted, seconds) and now() < start + 62:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
-                least = 0 if kinds == "ib" and len(wanted) < 30 else min(said, 60) - 2
-                assert least <= now() - start, (states, said, now() - start)
-                assert said == 60 or now() - start <= said + 1, (states, said, now() - start)
+                waited = now() - start
+                spare = 3 if kinds == "ib" else 2
+                assert min(said, 60) - spare <= waited, (states, kinds, said, waited)
+                assert said == 60 or waited <= said + 1, (states, kinds, said, waited)
             for each in asked:
                 each.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
