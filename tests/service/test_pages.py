@@ -32,7 +32,6 @@ from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
 from tests.support.fork_server import with_elmo
-from tests.support.golden import GOLDEN
 from tests.support.http_messages import ERRORS
 from tests.support.servers import SMALL, Running, running
 
@@ -91,7 +90,6 @@ def place(tmp_path: Path) -> Iterator[Path]:
     """A folder with the files that the blocks name."""
     for name in ("options.json", "weights.hdf5"):
         (tmp_path / name).symlink_to(SMALL / name)
-    (tmp_path / "zhs.model").symlink_to(GOLDEN / "elmoformanylangs" / "word_and_char")
     (tmp_path / "sentences.txt").write_text("The cat sat .\nHello\n", encoding="utf-8")
     (tmp_path / "uniref50_v2").symlink_to(SMALL)
     (tmp_path / "proteins.fasta").write_text(">sp|P1|X\nSEQWENCE\n", encoding="utf-8")
