@@ -66,24 +66,22 @@ class Settings(BaseModel):
         "english",
         min_length=1,
         description="Model to serve.",
-        json_schema_extra={"allowed": "a built-in or published name, or the path of a checkpoint"},
+        json_schema_extra={"allowed": "a built-in or published name, or a path"},
     )
     models: Annotated[tuple[ModelSource, ...], BeforeValidator(parse)] = Field(
         (),
-        description="Models to serve, in place of ELMO_MODEL: the first is the default of a "
-        "request. NAME=PATH gives another name.",
+        description="Several models, in place of ELMO_MODEL; the first is the default.",
         json_schema_extra={"allowed": "names and paths with commas: english,original,pt=path"},
     )
     cache: _Folder = Field(
         None,
-        description="Published models; made when it is missing. Unset: elmo-serve in the user's "
-        "cache folder.",
+        description="Published models; unset: elmo-serve in the user's cache folder.",
     )
     mirror: str | None = Field(
         None,
         pattern=r"^https?://[!-+\--~]+$",
         description="Source of published models, in place of their own.",
-        json_schema_extra={"allowed": "an address that starts with http:// or https://"},
+        json_schema_extra={"allowed": "an http:// or https:// address"},
     )
     offline: bool = Field(
         False,
@@ -92,8 +90,7 @@ class Settings(BaseModel):
     )
     softmax: _File = Field(
         None,
-        description="Softmax of the first model, where it does not lie with the model: "
-        "softmax.safetensors, or HDF5 with its vocabulary in the same folder.",
+        description="Softmax of the first model, where it does not lie with the model.",
     )
     softmax_words: int | None = Field(
         None,
@@ -102,22 +99,22 @@ class Settings(BaseModel):
     )
     index: Annotated[tuple[Path, ...], BeforeValidator(listed)] = Field(
         (),
-        description="Indexes of `elmo index` that POST /neighbours searches, one for each model; "
-        "unset: a text that comes with the program.",
+        description="Indexes of `elmo index`, one for each model; unset: a text that comes with "
+        "the program.",
         json_schema_extra={"allowed": "paths of folders with commas"},
     )
     devices: Annotated[tuple[str, ...] | Literal["auto"], BeforeValidator(parse_devices)] = Field(
         "auto",
-        description="Where models run; auto: every CUDA device, or the CPU if there is none.",
+        description="Where models run; auto: every CUDA device, else the CPU.",
         json_schema_extra={"allowed": "auto, or distinct devices with commas: cpu, cuda, cuda:1"},
     )
     workers_per_device: int = Field(
-        1, ge=1, le=64, description="Workers on each device, each with its own copy of the model."
+        1, ge=1, le=64, description="Workers on each device, each with a copy of the model."
     )
     precision: Annotated[str, BeforeValidator(lower)] = Field(
         "float32",
-        description="Number format of the large products; vectors stay float32. int8: on a CPU "
-        "with VNNI. NAME=FORMAT is for one model.",
+        description="Number format of the large products; int8: on a CPU with VNNI. NAME=FORMAT "
+        "is for one model.",
         json_schema_extra={
             "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
         },
@@ -131,14 +128,13 @@ class Settings(BaseModel):
     published_address: str | None = Field(
         None,
         min_length=1,
-        description="Where the port of a container is published, for the check of `Host`; Compose "
-        "sets it.",
+        description="Where the port of a container is published; Compose sets it.",
         json_schema_extra={"allowed": "an address"},
     )
     port: int = Field(8000, ge=0, le=65_535, description="Port; 0: any free one.")
     tasks: _Folder = Field(
         None,
-        description="Task files, which are read again when they change; unset: no tasks.",
+        description="Task files; unset: no tasks.",
     )
     max_sentence_tokens: int = Field(
         35_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
@@ -153,8 +149,8 @@ class Settings(BaseModel):
         262_144,
         ge=1 + BOUNDARIES,
         le=1_000_000_000,
-        description="Tokens that may wait or run at once, of all interactive requests, and as many "
-        "of those larger than a batch.",
+        description="Tokens of interactive requests that wait or run; as many again of requests "
+        "larger than a batch.",
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of a request body.")
@@ -165,19 +161,17 @@ class Settings(BaseModel):
     )
     request_timeout_seconds: _Seconds = Field(
         60.0,
-        description="Time for a request, which X-Request-Timeout can shorten. A client may take as "
-        "long again to read the response, and a second for each 256 KiB.",
+        description="Time for a request, which X-Request-Timeout can shorten.",
     )
     client_timeout_seconds: _Seconds = Field(
         30.0,
-        description="Time for the head of a request to come.",
+        description="Time for the head of a request.",
     )
     keep_alive_seconds: int = Field(
         75,
         ge=1,
         le=_DAY,
-        description="Time for which an idle connection is kept; longer than the proxy in front "
-        "keeps it.",
+        description="Time for which an idle connection is kept; longer than in the proxy in front.",
     )
     drain_timeout_seconds: float = Field(
         30.0,
@@ -194,7 +188,7 @@ class Settings(BaseModel):
     )
     api_keys: Annotated[tuple[SecretStr, ...], BeforeValidator(parse_keys)] = Field(
         (),
-        description="Keys, of which every request carries one; unset: no key is required.",
+        description="Keys; every request carries one. Unset: no key is required.",
         json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
     )
     api_keys_file: Annotated[KeyFile | None, BeforeValidator(read_keys)] = Field(
