@@ -53,13 +53,14 @@ def test_the_pages_stand_in_four_groups_and_in_one_order() -> None:
 
 
 def test_documents_stay_short() -> None:
-    assert words(ROOT / "README.md") <= 650
-    assert words(ROOT / "CHANGELOG.md") <= 600
-    assert words(*PAGES, DOCS / "llms.txt") <= 22_500
+    assert words(ROOT / "README.md") <= 620
+    assert words(ROOT / "CHANGELOG.md") <= 300
+    assert words(*PAGES, DOCS / "llms.txt") <= 19_300
 
 
 def test_the_index_lists_every_command() -> None:
-    commands = re.findall(r"^\| \[`elmo ([a-z-]+)`\]", INDEX, re.MULTILINE)
+    section = INDEX.partition("\n## Commands\n")[2].partition("\nExit codes")[0]
+    commands = re.findall(r"\[`elmo ([a-z-]+)`\]", section)
 
     assert sorted(commands) == sorted(
         name for name, command in main.commands.items() if not command.hidden

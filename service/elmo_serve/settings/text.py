@@ -69,7 +69,7 @@ def allowed(name: str) -> str:
 
 
 def table() -> str:
-    """Return all settings as a Markdown table: the one in docs/settings.md."""
+    """Return the Markdown table of docs/settings.md; integers are stated by their bounds alone."""
     lines = [
         "| variable | default | allowed | meaning |",
         "|---|---|---|---|",
@@ -77,7 +77,8 @@ def table() -> str:
     for name, field in Settings.model_fields.items():
         value = default(name)
         lines.append(
-            f"| `{variable(name)}` | {'' if value is None else f'`{value}`'} | {allowed(name)} "
+            f"| `{variable(name)}` | {'' if value is None else f'`{value}`'} "
+            f"| {allowed(name).removeprefix('an integer ').removeprefix('of ')} "
             f"| {field.description} |"
         )
     return "\n".join(lines) + "\n"
