@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.http import headers, media_types
+from elmo_serve.http import headers
 from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
@@ -53,7 +53,7 @@ async def embed(request: Request) -> Response:
 
     The answer depends on the request alone: not on what else the server is asked, nor when.
     """
-    encoder = media_types.choose(headers.accept(request.scope))
+    encoder = ENCODERS[headers.accepted(request.scope, tuple(ENCODERS))]
     async with EmbeddingCall(request) as call:
         body = await call.body(EmbedRequest)
         asked = body.request

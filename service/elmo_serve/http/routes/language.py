@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, pointer
-from elmo_serve.http import headers, media_types
+from elmo_serve.http import headers
 from elmo_serve.http.body import Parsed
 from elmo_serve.http.call import EmbeddingCall, described
-from elmo_serve.http.media_types import json_text, npz
+from elmo_serve.http.media_types import ENCODERS, json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.models import ServedModel
 from elmo_serve.http.routes.common import PlainRoute, check_token, json_or_bytes, json_request
@@ -59,7 +59,7 @@ async def score(request: Request) -> Response:
     The first token is predicted after the begin boundary, so it has a value as well. A token that
     is not in the vocabulary has the surprisal of `<UNK>`, and says so.
     """
-    encoder = media_types.choose(headers.accept(request.scope), _SCORE_TYPES)
+    encoder = ENCODERS[headers.accepted(request.scope, _SCORE_TYPES)]
     async with EmbeddingCall(request) as call:
         body = await call.body(ScoreRequest)
         model, texts = await _prepared(call, body)

@@ -72,11 +72,10 @@ async def health(server: TheServer) -> Health:
 )
 async def metrics(request: Request, server: TheServer) -> Response:
     """Return every metric of this server."""
-    accept = ",".join(headers.accept(request.scope))
-    is_openmetrics = headers.preferred(accept, (_TEXT, _OPENMETRICS)) == _OPENMETRICS
+    best = headers.preferred(headers.accept(request.scope), (_TEXT, _OPENMETRICS))
     write, media_type = (
         (openmetrics.generate_latest, f"{_OPENMETRICS}; version=1.0.0; charset=utf-8")
-        if is_openmetrics
+        if best == _OPENMETRICS
         else (generate_latest, CONTENT_TYPE_PLAIN_0_0_4)
     )
     # Milliseconds of work: not on the event loop.

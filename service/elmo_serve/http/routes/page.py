@@ -71,7 +71,7 @@ async def root(request: Request) -> ASGIApp:
     The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
     names no model.
     """
-    accept = ",".join(headers.accept(request.scope))
+    accept = headers.accept(request.scope)
     # Where HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
     if _HTML in accept.lower() and headers.preferred(accept, (_HTML, _JSON)) == _HTML:
         response = await _file(INDEX, request.scope)

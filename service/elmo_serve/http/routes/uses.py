@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import NoIndex
-from elmo_serve.http import headers, media_types
+from elmo_serve.http import headers
 from elmo_serve.http.routes.common import TheServer
 from elmo_serve.http.schemas.neighbours import IndexedText
 from elmo_serve.http.schemas.uses import UseInContext, UsesQuery, UsesResponse
@@ -45,7 +45,7 @@ async def uses(
     Nothing is computed by a model. `Accept: text/csv` gives a row for each use: line, sentence,
     token, before, word, after.
     """
-    media_type = media_types.preferred(headers.accept(request.scope), (_JSON, _CSV))
+    media_type = headers.accepted(request.scope, (_JSON, _CSV))
     model = server.models.get(query.model)
     revision, index = model.info.revision, model.uses.own
     if index is None:
