@@ -5,7 +5,7 @@ form for all of them.
 """
 
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -13,11 +13,11 @@ import orjson
 from numpy.typing import NDArray
 
 from elmo_model.errors import shown
-from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
+from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge
 from elmo_serve.http import headers
 from elmo_serve.http.deadline import DisconnectError
 from elmo_serve.http.limits import RequestLimits
-from elmo_serve.http.schemas.embed import InputItems, InputRequest
+from elmo_serve.http.schemas.embed import InputRequest, Items, Member
 from elmo_serve.processes.arena import Bytes
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.scheduling.budgets import Budget
@@ -25,6 +25,8 @@ from elmo_serve.validation import MAX_MEMBERS, refuse_wide, validated
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
+
+    from elmo_model.text.tokenizers import Tokenized
 
 RequestT = TypeVar("RequestT", bound=InputRequest)
 
@@ -107,23 +109,42 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenizedTexts:
+    """The tokens of some sentences, in their order.
+
+    `sentences` are the JSON texts of lists of tokens, as `Engine.embed` takes them; `lengths` their
+    numbers of tokens. `offsets` are the JSON texts of lists of [start, end], in code points,
+    of sentences that were texts.
+    """
+
+    sentences: list[bytes] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    offsets: list[bytes] = field(default_factory=list)
+
+    def add(self, found: "Tokenized") -> None:
+        """Append one text."""
+        self.sentences.append(orjson.dumps(found.tokens))
+        self.lengths.append(len(found.tokens))
+        self.offsets.append(orjson.dumps(found.offsets))
+
+    def extend(self, others: "TokenizedTexts") -> None:
+        """Append later texts."""
+        self.sentences.extend(others.sentences)
+        self.lengths.extend(others.lengths)
+        self.offsets.extend(others.offsets)
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed(Generic[RequestT]):
     """A parsed body: its sentences, and `request`, which has all other fields.
 
-    `sentences[i]` is a text to split, or the JSON text of a list of tokens; `lengths[i]` is the
-    number of its tokens, 0 for a text. A body has texts or lists of tokens, never both. They are in
-    the member `member` of the body: its items, or with `is_one` its value.
+    The sentences are in `member` of the body: `texts` to split, or lists of `tokens`, never both.
     """
 
     request: RequestT
-    sentences: list[bytes | str]
-    lengths: list[int]
-    member: str
-    is_one: bool = False
-
-    def pointer(self, index: int) -> str:
-        """Return the JSON pointer of a sentence in the body."""
-        return pointer(self.member) if self.is_one else pointer(self.member, index)
+    member: Member
+    texts: list[str]
+    tokens: TokenizedTexts
 
 
 def parse(
@@ -140,15 +161,15 @@ def parse(
     most = min(limits.sentences, model.most_uncounted)
     may_have_many = content.count(b",") >= most or content.count(b":") > MAX_MEMBERS
     request = validated(model, _counted(model, content, limits) if may_have_many else content)
-    inputs = request.input_items()
-    _check_lengths(inputs, limits)
-    _check_tokens(inputs)
+    member, items = request.input_items()
+    _check_lengths(member, items, limits)
+    _check_tokens(member, items)
+    lists = [item for item in items if not isinstance(item, str)]
     return Parsed(
-        request.model_copy(update={inputs.member: ()}),
-        [item if isinstance(item, str) else orjson.dumps(item) for item in inputs.items],
-        [0 if isinstance(item, str) else len(item) for item in inputs.items],
-        inputs.member,
-        inputs.is_one,
+        request.model_copy(update={member.name: ()}),
+        member,
+        [item for item in items if isinstance(item, str)],
+        TokenizedTexts(list(map(orjson.dumps, lists)), list(map(len, lists))),
     )
 
 
@@ -172,15 +193,15 @@ def _counted(
     return body
 
 
-def _check_lengths(inputs: InputItems, limits: RequestLimits) -> None:
+def _check_lengths(member: Member, items: Items, limits: RequestLimits) -> None:
     """Raise TooLarge for too many tokens or too long a text."""
     longest = min(MAX_TOKEN_CHARACTERS * limits.sentence_tokens, MAX_TEXT_CHARACTERS)
-    for index, item in enumerate(inputs.items):
+    for index, item in enumerate(items):
         if isinstance(item, str):
             if len(item) > longest:
-                raise _too_long(index, len(item), longest, inputs.pointer(index))
+                raise _too_long(index, len(item), longest, member.pointer(index))
         elif len(item) > limits.sentence_tokens:
-            raise limits.too_long(index, len(item), inputs.pointer(index))
+            raise limits.too_long(index, len(item), member.pointer(index))
 
 
 def _too_long(index: int, found: int, allowed: int, place: str) -> TooLarge:
@@ -192,19 +213,19 @@ def _too_long(index: int, found: int, allowed: int, place: str) -> TooLarge:
     return TooLarge(detail, errors=[FieldError(place, detail)])
 
 
-def _check_tokens(inputs: InputItems) -> None:
+def _check_tokens(member: Member, items: Items) -> None:
     """Raise InvalidRequest for a sentence that is one token of three or more words.
 
     It was sent without being split. Tokens of treebanks have white space as well: two words, or
     a number in groups, such as "10 000 000".
     """
-    for index, item in enumerate(inputs.items):
+    for index, item in enumerate(items):
         if isinstance(item, str) or len(item) != 1:
             continue
         words = item[0].split()
         if len(words) > 2 and not all(map(str.isdecimal, words)):
-            place = inputs.pointer(index)
-            text = "a string" if inputs.member == "input" else "`text`"
+            place = member.pointer(index)
+            text = "a string" if member.name == "input" else "`text`"
             detail = f"is a token of {len(words)} words, send it as {text}; found {shown(item[0])}"
             raise InvalidRequest.of(FieldError(f"{place}/0", detail))
 

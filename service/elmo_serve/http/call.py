@@ -15,12 +15,20 @@ from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import SentenceFailed
 from elmo_serve.http import headers
-from elmo_serve.http.body import SMALL_BODY_BYTES, Body, Parsed, RequestT, parse, parse_elsewhere
+from elmo_serve.http.body import (
+    SMALL_BODY_BYTES,
+    Body,
+    Parsed,
+    RequestT,
+    TokenizedTexts,
+    parse,
+    parse_elsewhere,
+)
 from elmo_serve.http.deadline import Deadlines
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.models import ServedModel, ServedModels
-from elmo_serve.http.texts import Tokenize, TokenizedTexts, tokenize
+from elmo_serve.http.texts import Tokenize, tokenize
 from elmo_serve.http.threads import DaemonThreads
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.scheduling.budgets import Budget, Hold
@@ -124,10 +132,14 @@ class EmbeddingCall:
         body: Parsed[RequestT],
         tokenizer: str | None = None,
     ) -> TokenizedTexts:
-        """Return the tokens of a body; raises as `texts.tokenize`.
+        """Return the tokens of a body, split from its texts if it has some.
+
+        Raises as `texts.tokenize`.
 
         `tokenizer` is a name of `elmo_model.text.tokenizers`, by default that of the model.
         """
+        if not body.texts:
+            return body.tokens
         self._deadline.overdue = _NOT_SPLIT
         parts = self._parts
         task = Tokenize.of(model.info, tokenizer, self.models.request_limits.sentence_tokens)
@@ -166,7 +178,7 @@ class EmbeddingCall:
                 model.name,
             )
         except SentenceFailed as error:
-            raise error.at(body.pointer(error.index)) from None
+            raise error.at(body.member.pointer(error.index)) from None
         self._deadline.overdue = _NOT_WRITTEN
         self.scope["state"]["log_fields"].update(
             sentences=len(texts.sentences),
@@ -249,7 +261,7 @@ def described(
 ) -> Embeddings:
     """Return everything that a response says of its sentences, and of their `output`."""
     info, tokens = model.info, sum(texts.lengths)
-    is_text = body.member == "text"
+    is_text = body.member.name == "text"
     return Embeddings(
         model=model.name,
         revision=info.revision,

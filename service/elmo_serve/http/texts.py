@@ -1,4 +1,4 @@
-"""The tokens of a body: its texts are split by other processes, within the server's limits.
+"""The texts of a body are split into tokens by other processes, within the server's limits.
 
 Tokenizers are Python code that takes up to 10 microseconds a character and holds the GIL: in a
 thread of the server they would starve its event loop.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
-import orjson
-
-from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
+from elmo_model.text.tokenizers import TokenizeError, tokenizer
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
-from elmo_serve.http.body import Parsed, RequestT
+from elmo_serve.http.body import Parsed, RequestT, TokenizedTexts
 from elmo_serve.processes.helpers import HelperPool
 from elmo_serve.processes.parts import in_order, runs
 from elmo_serve.scheduling.request import cost_of
@@ -53,31 +51,6 @@ class Tokenize:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizedTexts:
-    """The tokens of some texts, in their order.
-
-    `sentences` are the JSON texts of lists of tokens, as `Engine.embed` takes them; `lengths` their
-    numbers of tokens. `offsets` are the JSON texts of lists of [start, end], in code points.
-    """
-
-    sentences: list[bytes] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    offsets: list[bytes] = field(default_factory=list)
-
-    def add(self, found: Tokenized) -> None:
-        """Append one text."""
-        self.sentences.append(orjson.dumps(found.tokens))
-        self.lengths.append(len(found.tokens))
-        self.offsets.append(orjson.dumps(found.offsets))
-
-    def extend(self, others: TokenizedTexts) -> None:
-        """Append later texts."""
-        self.sentences.extend(others.sentences)
-        self.lengths.extend(others.lengths)
-        self.offsets.extend(others.offsets)
-
-
-@dataclass(frozen=True, slots=True)
 class TextRefused:
     """A text of a task cannot be split; `too_long` tells that it has too many tokens."""
 
@@ -89,7 +62,7 @@ class TextRefused:
 async def tokenize(
     helpers: HelperPool, client: str, task: Tokenize, body: Parsed[RequestT], most_tokens: int
 ) -> TokenizedTexts:
-    """Return the tokens of a body; `task` splits its texts in `helpers`.
+    """Return the tokens of the texts of a body, which `task` splits in `helpers`.
 
     `client` is whose texts they are, and `most_tokens` the limit of all, boundaries included.
 
@@ -98,10 +71,7 @@ async def tokenize(
         TooLarge: there are too many tokens.
         Unavailable: a text takes too long, or no process can be started.
     """
-    texts = [item for item in body.sentences if isinstance(item, str)]
-    if not texts:
-        lists = [item for item in body.sentences if not isinstance(item, str)]
-        return TokenizedTexts(lists, body.lengths)
+    texts = body.texts
     found = TokenizedTexts()
     parts = runs((len(text) + _TEXT_CHARACTERS for text in texts), _PART_CHARACTERS)
     await in_order(
@@ -111,7 +81,7 @@ async def tokenize(
             )
             for part in parts
         ),
-        lambda part: _add(found, part, most_tokens, body.pointer),
+        lambda part: _add(found, part, most_tokens, body.member.pointer),
     )
     return found
 
@@ -168,4 +138,4 @@ def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None
     for index, length in enumerate(texts.lengths):
         if not length:
             detail = "holds no token, expected one or more"
-            raise InvalidRequest.of(FieldError(body.pointer(index), detail))
+            raise InvalidRequest.of(FieldError(body.member.pointer(index), detail))

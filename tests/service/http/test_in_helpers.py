@@ -119,7 +119,7 @@ async def test_a_body_whose_process_hangs_is_refused_and_may_be_sent_again() -> 
         b.clock.advance(REAP_SECONDS)
         parsed = await parse_elsewhere(b.pool, "", EmbedRequest, again, LIMITS)
 
-        assert [orjson.loads(sentence) for sentence in parsed.sentences] == sentences
+        assert [orjson.loads(sentence) for sentence in parsed.tokens.sentences] == sentences
 
 
 async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
@@ -137,7 +137,7 @@ async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
             wrong = await _body({"sentences": [["a", 1]]})
             await parse_elsewhere(b.pool, "", EmbedRequest, wrong, LIMITS)
 
-    assert embed.sentences == tokenized.sentences == asked.sentences == texts
+    assert embed.texts == tokenized.texts == asked.texts == texts
     assert refusal.value.errors[0].pointer == "/sentences/0/1"
 
 

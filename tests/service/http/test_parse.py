@@ -7,12 +7,13 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
-from elmo_serve.http.body import Parsed, RequestT, parse
+from elmo_serve.http.body import Parsed, RequestT, TokenizedTexts, parse
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import (
     EmbedRequest,
-    InputItems,
     InputRequest,
+    Items,
+    Member,
     TokenizeRequest,
 )
 from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
@@ -33,15 +34,16 @@ class Pairs(InputRequest):
 
     pairs: list[tuple[str, str]]
 
-    def input_items(self) -> InputItems:
+    def input_items(self) -> tuple[Member, Items]:
         """Return each pair as a sentence of two tokens."""
-        return InputItems("pairs", [list(pair) for pair in self.pairs])
+        return Member("pairs"), [list(pair) for pair in self.pairs]
 
 
 def test_a_body_is_parsed_as_its_schema_alone_says() -> None:
     found = parsed(Pairs, pairs=[["a", "b"]])
 
-    assert (found.sentences, found.lengths, found.pointer(0)) == ([b'["a","b"]'], [2], "/pairs/0")
+    assert found.tokens == TokenizedTexts([b'["a","b"]'], [2])
+    assert found.member.pointer(0) == "/pairs/0"
     with pytest.raises(TooLarge, match="4 pairs"):
         parsed(Pairs, pairs=[["a", "b"]] * 4)
 
@@ -51,8 +53,8 @@ def test_a_parsed_request_holds_the_texts_of_its_sentences() -> None:
 
     found = parsed(EmbedRequest, **body)
 
-    assert [orjson.loads(text) for text in found.sentences] == body["sentences"]
-    assert found.lengths == [2, 0]
+    assert [orjson.loads(text) for text in found.tokens.sentences] == body["sentences"]
+    assert found.tokens.lengths == [2, 0]
     assert (found.request.layers, found.request.pooling) == (None, "mean")
 
 
@@ -61,7 +63,7 @@ def test_a_text_has_a_bound_whatever_its_tokens(tokens: int, longest: int) -> No
     """One call of a helper splits it, and texts of other clients wait for that."""
     limits = RequestLimits(sentences=3, sentence_tokens=tokens)
     content = {"text": ["a", "x" * longest]}
-    assert parse(TokenizeRequest, orjson.dumps(content), limits).sentences == content["text"]
+    assert parse(TokenizeRequest, orjson.dumps(content), limits).texts == content["text"]
     content["text"][1] += "x"
     with pytest.raises(TooLarge, match=f"{longest}") as refusal:
         parse(TokenizeRequest, orjson.dumps(content), limits)
@@ -89,7 +91,7 @@ def test_null_and_an_empty_list_beside_the_other_count_as_left_out(
 ) -> None:
     found, same = parsed(EmbedRequest, **body), parsed(EmbedRequest, **same_as)
 
-    assert (found.sentences, found.lengths) == (same.sentences, same.lengths)
+    assert (found.texts, found.tokens) == (same.texts, same.tokens)
     for name in ("model", "layers", "task", "mix", "dtype", "tokenizer"):
         assert getattr(found.request, name) == getattr(same.request, name)
 
@@ -97,31 +99,35 @@ def test_null_and_an_empty_list_beside_the_other_count_as_left_out(
 def test_an_empty_list_of_tokens_beside_a_text_counts_as_left_out() -> None:
     found = parsed(NeighboursRequest, text="a", tokens=[], token=0)
 
-    assert (found.sentences, found.member) == (["a"], "text")
+    assert (found.texts, found.member.name) == (["a"], "text")
 
 
 def test_text_is_parsed_and_waits_to_be_split() -> None:
     body = {"text": ["The bank.", ""], "tokenizer": "ptb", "model": "m"}
     for found in (parsed(EmbedRequest, **body), parsed(TokenizeRequest, **body)):
-        assert (found.sentences, found.member) == (["The bank.", ""], "text")
+        assert (found.texts, found.member.name) == (["The bank.", ""], "text")
         assert (found.request.tokenizer, found.request.model) == ("ptb", "m")
 
 
 @pytest.mark.parametrize(
-    ("given", "sentences", "lengths"),
+    ("given", "texts", "tokens"),
     [
-        (["naïve", "a b"], ["naïve", "a b"], [0, 0]),
-        ([["naïve"], ["a", "b"]], ['["naïve"]'.encode(), b'["a","b"]'], [1, 2]),
+        (["naïve", "a b"], ["naïve", "a b"], TokenizedTexts()),
+        (
+            [["naïve"], ["a", "b"]],
+            [],
+            TokenizedTexts(['["naïve"]'.encode(), b'["a","b"]'], [1, 2]),
+        ),
     ],
 )
 def test_the_items_of_an_input_are_texts_or_lists_of_tokens(
-    given: list[object], sentences: list[object], lengths: list[int]
+    given: list[object], texts: list[str], tokens: TokenizedTexts
 ) -> None:
     found = parsed(EmbeddingsRequest, input=given, model="m", user="me")
 
     assert found.request == EmbeddingsRequest(input="a", model="m").model_copy(update={"input": ()})
-    assert (found.sentences, found.lengths) == (sentences, lengths)
-    assert [found.pointer(index) for index in range(2)] == ["/input/0", "/input/1"]
+    assert (found.texts, found.tokens) == (texts, tokens)
+    assert [found.member.pointer(index) for index in range(2)] == ["/input/0", "/input/1"]
 
 
 @pytest.mark.parametrize(
@@ -137,14 +143,14 @@ def test_a_sentence_that_is_one_token_of_three_words_was_not_split(token: str) -
 
 @pytest.mark.parametrize("token", ["10 000", "10 000 000", " ", "", " a", "a b", "a b ", "a-b"])
 def test_tokens_of_treebanks_with_white_space_are_no_text(token: str) -> None:
-    assert parsed(EmbedRequest, sentences=[[token]]).lengths == [1]
-    assert parsed(EmbedRequest, sentences=[["a b c", token]]).lengths == [2]
+    assert parsed(EmbedRequest, sentences=[[token]]).tokens.lengths == [1]
+    assert parsed(EmbedRequest, sentences=[["a b c", token]]).tokens.lengths == [2]
 
 
 def test_one_text_is_at_the_field_itself() -> None:
     found = parsed(EmbeddingsRequest, input="a")
 
-    assert (found.sentences, found.pointer(0)) == (["a"], "/input")
+    assert (found.texts, found.member.pointer(0)) == (["a"], "/input")
 
 
 @pytest.mark.parametrize("form", [EmbedRequest, ScoreRequest, SubstitutesRequest])

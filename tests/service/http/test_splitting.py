@@ -5,7 +5,8 @@ from pathlib import Path
 
 import orjson
 
-from elmo_serve.http.texts import Tokenize, TokenizedTexts, split_texts
+from elmo_serve.http.body import TokenizedTexts
+from elmo_serve.http.texts import Tokenize, split_texts
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena
 from elmo_serve.processes.helpers import HelperPool

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import orjson
 
-from elmo_serve.http.body import parse
+from elmo_serve.http.body import TokenizedTexts, parse
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import TokenizeRequest
-from elmo_serve.http.texts import Tokenize, TokenizedTexts, tokenize
+from elmo_serve.http.texts import Tokenize, tokenize
 from elmo_serve.workers.messages import ModelInfo
 from tests.support.in_process import helpers_here
 

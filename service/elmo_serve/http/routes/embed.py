@@ -61,7 +61,7 @@ async def embed(request: Request) -> Response:
         texts = await call.tokenize(model, body, asked.tokenizer)
         output = _output(asked, model)
         more_bytes = 0
-        if body.member == "text":
+        if body.member.name == "text":
             more_bytes = sum(map(len, texts.sentences)) + sum(map(len, texts.offsets))
         embedded = await call.embed(model, body, texts, output, encoder.memory_factor, more_bytes)
         answer = described(model, body, texts, output)

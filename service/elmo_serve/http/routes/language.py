@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, pointer
 from elmo_serve.http import headers
-from elmo_serve.http.body import Parsed
+from elmo_serve.http.body import Parsed, TokenizedTexts
 from elmo_serve.http.call import EmbeddingCall, described
 from elmo_serve.http.media_types import ENCODERS, json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
@@ -24,7 +24,6 @@ from elmo_serve.http.schemas.language import (
     SubstitutesRequest,
     SubstitutesResponse,
 )
-from elmo_serve.http.texts import TokenizedTexts
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.language_results import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from elmo_serve.errors import FieldError, InvalidRequest, UnknownModel
+from elmo_serve.http.body import TokenizedTexts
 from elmo_serve.http.call import EmbeddingCall
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
@@ -21,7 +22,7 @@ from elmo_serve.http.schemas.openai import (
     ModelList,
 )
 from elmo_serve.http.state import Server
-from elmo_serve.http.texts import TokenizedTexts, check_each_has_tokens
+from elmo_serve.http.texts import check_each_has_tokens
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.selection import Output, mixture, select
 

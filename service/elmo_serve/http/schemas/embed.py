@@ -50,19 +50,22 @@ TOKENIZER_TEXT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class InputItems:
-    """The sentences of a body: texts to split, or lists of tokens, never both.
+class Member:
+    """The member of a body that has its sentences: they are its items, or with `is_one` its value.
 
-    They are in the member `member` of the body: its items, or with `is_one` its value.
+    `name` is its name.
     """
 
-    member: str
-    items: Sequence[str | list[str]]
+    name: str
     is_one: bool = False
 
     def pointer(self, index: int) -> str:
         """Return the JSON pointer of a sentence in the body."""
-        return pointer(self.member) if self.is_one else pointer(self.member, index)
+        return pointer(self.name) if self.is_one else pointer(self.name, index)
+
+
+Items = Sequence[str | list[str]]
+"""The sentences of a body: texts to split, or lists of tokens, never both."""
 
 
 class InputRequest(BaseModel, ABC):
@@ -80,8 +83,8 @@ class InputRequest(BaseModel, ABC):
     most_uncounted: ClassVar[int] = sys.maxsize
 
     @abstractmethod
-    def input_items(self) -> InputItems:
-        """Return the sentences of the body.
+    def input_items(self) -> tuple[Member, Items]:
+        """Return the sentences of the body, and the member that has them.
 
         Raises InvalidRequest for fields that do not go together.
         """
@@ -128,9 +131,9 @@ class TokenizeRequest(InputRequest):
     tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
     model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
 
-    def input_items(self) -> InputItems:
+    def input_items(self) -> tuple[Member, Items]:
         """Return the texts."""
-        return InputItems("text", self.text)
+        return Member("text"), self.text
 
 
 Offset = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -182,11 +185,11 @@ class SentencesRequest(InputRequest):
     tokenizer: Tokenizer | None = optional(None, TOKENIZER_TEXT)
     model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
 
-    def input_items(self) -> InputItems:
+    def input_items(self) -> tuple[Member, Items]:
         """Return the sentences or the texts."""
         if is_text(self, self.text, "sentences"):
-            return InputItems("text", self.text or ())
-        return InputItems("sentences", self.sentences or ())
+            return Member("text"), self.text or ()
+        return Member("sentences"), self.sentences or ()
 
 
 class EmbedRequest(SentencesRequest):

@@ -10,10 +10,11 @@ from elmo_serve.errors import FieldError, InvalidRequest
 from elmo_serve.http.limits import RequestLimits
 from elmo_serve.http.schemas.embed import (
     TOKENIZER_TEXT,
-    InputItems,
     InputRequest,
     Int64,
+    Items,
     LayerNumber,
+    Member,
     Text,
     Tokenizer,
     Tokens,
@@ -57,13 +58,13 @@ class NeighboursRequest(InputRequest):
     )
     model: ModelName | None = optional(None, "A model of the server. Default: the first one.")
 
-    def input_items(self) -> InputItems:
+    def input_items(self) -> tuple[Member, Items]:
         """Return the one sentence."""
         if is_text(self, self.text, "tokens"):
-            return InputItems("text", [self.text or ""], is_one=True)
+            return Member("text", is_one=True), [self.text or ""]
         if not self.tokens:
             raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
-        return InputItems("tokens", [self.tokens], is_one=True)
+        return Member("tokens", is_one=True), [self.tokens]
 
     @classmethod
     def check_counts(cls, body: Mapping[str, Any], limits: RequestLimits) -> None:

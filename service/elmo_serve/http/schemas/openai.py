@@ -14,8 +14,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from elmo_serve.http.schemas.embed import (
-    InputItems,
     InputRequest,
+    Items,
+    Member,
     Text,
     Tokens,
     Vector,
@@ -96,11 +97,11 @@ class EmbeddingsRequest(InputRequest):
     )
     dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
-    def input_items(self) -> InputItems:
+    def input_items(self) -> tuple[Member, Items]:
         """Return the texts, or the lists of tokens."""
         if isinstance(self.input, str):
-            return InputItems("input", [self.input], is_one=True)
-        return InputItems("input", self.input)
+            return Member("input", is_one=True), [self.input]
+        return Member("input"), self.input
 
 
 class EmbeddingItem(BaseModel):
