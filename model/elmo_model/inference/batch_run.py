@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.inference.cache import Lease, Tables, WordCache
@@ -15,7 +14,7 @@ from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceStack
 from elmo_model.inference.precision import Precision
 from elmo_model.inference.word_encoder import TokenVectors
-from elmo_model.network.bilm import BiLM, time_steps
+from elmo_model.network.bilm import BiLM, Numbers, time_steps
 from elmo_model.network.state import Representations, State
 from elmo_model.threads import ParallelDirections, inference
 
@@ -34,7 +33,6 @@ _LARGE_CELL, _LONG_STEP = 2048, 2_000_000
 # benchmarks/network.py, "none" cached.
 _REPEATED, _MOST_DISTINCT = 0.9, 1024
 
-Numbers = NDArray[np.int64]
 Steps = Generator[None, None, None]
 """One direction of a block, which stops after each time step of each layer; or both, in windows."""
 

@@ -23,6 +23,7 @@ megabytes: a longer word is known by its SHA-256, in bytes, which are no word.""
 Tables = tuple[Tensor, ...]
 """One or more tables (rows, width), of any widths."""
 Rows = NDArray[np.int64]
+"""Numbers of rows of the tables, (words,)."""
 Keys = Sequence[str | bytes]
 # The part of a full cache that is forgotten at once: finding the oldest words reads all their ages.
 _FORGOTTEN = 1 / 32

@@ -15,13 +15,13 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.inference.cuda_kernels import WindowTensors, limit, pointwise
 from elmo_model.inference.graph_capture import Capture, GraphCapture
 from elmo_model.inference.linear import Linear, TorchLinear
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
+from elmo_model.network.bilm import Numbers
 
 WINDOW = 8
 """Time steps of a graph. More of them compute more for nothing after the end of a sentence."""
@@ -35,8 +35,6 @@ _PARTS = 4
 ADDS_PRODUCTS = hasattr(torch.ops.aten.baddbmm, "dtype_out")
 """Whether torch adds a product of 16-bit factors to float32 gates in place, so that the kernel of
 the cell reads one tensor instead of two."""
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from elmo_model.network.config import LSTMConfig
 from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.state import DirectionState, State
 
-Ids = NDArray[np.int64]
+Numbers = NDArray[np.int64]
+"""Lengths of sentences, and places or rows in a batch."""
 
 
 class BiLM(nn.Module):
@@ -122,7 +123,7 @@ class Packing:
         )
 
 
-def time_steps(lengths: Ids) -> tuple[Ids, tuple[int, ...], Ids, Ids]:
+def time_steps(lengths: Numbers) -> tuple[Numbers, tuple[int, ...], Numbers, Numbers]:
     """Cut rows, longest first, into time steps: step t holds the rows longer than t.
 
     Returns the rows in that order (rows,), the number of rows of each step, and of each packed

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Alphabet
-from elmo_model.training.corpus import Corpus, Ids
+from elmo_model.training.corpus import Corpus, Numbers
 from elmo_model.training.options import Options
 from elmo_model.training.row_stream import Cursor, Rows, RowStream
 from elmo_model.training.sampled_softmax import draw_candidates
@@ -28,7 +28,7 @@ _ROWS = 128  # a chunk of fixed width has a multiple of as many words
 _ENCODED = 1 << 16  # words whose characters are encoded at once; bounds memory
 
 
-NO_CANDIDATES: Ids = np.zeros(0, dtype=np.int64)
+NO_CANDIDATES: Numbers = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Direction:
     @classmethod
     def of(
         cls,
-        index: Ids,
-        targets: Ids,
+        index: Numbers,
+        targets: Numbers,
         starts: NDArray[np.bool_] | None = None,
-        candidates: Ids = NO_CANDIDATES,
+        candidates: Numbers = NO_CANDIDATES,
         tries: int = 0,
     ) -> Self:
         """Turn rows of words and targets, (B, T) each, into time steps.
@@ -149,7 +149,7 @@ class CharacterTable:
         )
         self._rank = np.empty(len(corpus.words), dtype=np.int64)
 
-    def look_up(self, words: Ids) -> tuple[tuple[Tensor, ...], Ids]:
+    def look_up(self, words: Numbers) -> tuple[tuple[Tensor, ...], Numbers]:
         """Map word numbers to the characters of the distinct words, and to their rows there."""
         marks = np.zeros(len(self._lengths), dtype=bool)
         marks[words] = True
@@ -166,7 +166,7 @@ class CharacterTable:
             first += rows
         return tuple(chunks), self._rank[words]
 
-    def _by_size(self, distinct: Ids, size: int) -> Iterator[tuple[Ids, int, int]]:
+    def _by_size(self, distinct: Numbers, size: int) -> Iterator[tuple[Numbers, int, int]]:
         """Cut words sorted by length into chunks of about as many characters each.
 
         Yields the words, the width and the rows of each.
@@ -180,7 +180,7 @@ class CharacterTable:
             yield distinct[start:end], int(widths[end - 1]), end - start
             start = end
 
-    def _at_widths(self, distinct: Ids) -> Iterator[tuple[Ids, int, int]]:
+    def _at_widths(self, distinct: Numbers) -> Iterator[tuple[Numbers, int, int]]:
         """Cut words sorted by length at fixed widths, into chunks.
 
         Row counts only grow, so that a captured step is seldom captured again.
@@ -233,7 +233,7 @@ class Batches:
         )
         return Batch(characters, directions, self.cursors())
 
-    def _direction(self, rows: Rows, index: Ids, step: int, which: int) -> Direction:
+    def _direction(self, rows: Rows, index: Numbers, step: int, which: int) -> Direction:
         candidates, tries = NO_CANDIDATES, 0
         if self._options.samples:
             generator = np.random.default_rng([self._seed or 0, which, step, 1])

@@ -27,7 +27,9 @@ _BLOCK = 1 << 20  # numbers written or counted at once; bounds memory
 _ABOUT, _WORDS, _LENGTHS, _TOKENS = "corpus.json", "words.utf8", "lengths.i32", "tokens.i32"
 """The files of an encoded corpus: the first is written last."""
 
-Ids = NDArray[np.int64]
+Numbers = NDArray[np.int64]
+"""Corpus numbers of words, counts of them, and places in the corpus."""
+
 File = tuple[str, int, int]
 """Name, size in bytes and modification time in ns of a file of text."""
 
@@ -44,9 +46,9 @@ class Corpus:
     """
 
     tokens: NDArray[np.int32]
-    starts: Ids
+    starts: Numbers
     words: tuple[str, ...]
-    counts: Ids
+    counts: Numbers
     files: tuple[File, ...]
     shards: tuple[int, ...]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.training.corpus import Corpus, Ids
+from elmo_model.training.corpus import Corpus, Numbers
 
 _LISTED = 8192  # sentences whose positions are held as Python numbers at a time
 
@@ -23,16 +23,16 @@ class Cursor:
 
     cycle: int
     taken: int
-    places: Ids
-    left: Ids
+    places: Numbers
+    left: Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Corpus numbers of input and target words, and sentence starts; (rows, steps) each."""
 
-    inputs: Ids
-    targets: Ids
+    inputs: Numbers
+    targets: Numbers
     begins: NDArray[np.bool_]
 
 
@@ -118,7 +118,7 @@ class RowStream:
             self._cycle, self._taken = self._cycle + 1, 0
             self._order = self._order_of(self._cycle)
 
-    def _order_of(self, cycle: int) -> Ids:
+    def _order_of(self, cycle: int) -> Numbers:
         bounds = np.cumsum([0, *self._corpus.shards])
         shards: list[np.ndarray[Any, Any]] = [
             np.arange(begin, end) for begin, end in pairwise(bounds)
