@@ -56,6 +56,7 @@ def train(
         shards = find_shards(options.text)
         if options.heldout is not None:
             refuse_shard(options.heldout, shards)
+        heldout = _heldout(options)  # before the folder is made and the text encoded
         words = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
         busy = "another elmo train writes this run; wait for its end, or name another folder"
         stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
@@ -66,7 +67,6 @@ def train(
         corpus = encode(shards, folder.corpus, lambda path: tell(f"Encoded {path.name}"))
         vocabulary = words or corpus.vocabulary(options.vocabulary_size)
         run = run.on_text(corpus, vocabulary)
-        heldout = _heldout(options)
         for note in _notes(run, shards[0], is_new=known is None):
             tell(note)
         folder.begin(run, vocabulary, known)

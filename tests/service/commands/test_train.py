@@ -124,7 +124,7 @@ def test_a_heldout_text_without_a_word_begins_no_run(tmp_path: Path, small: list
     refused = elmo("train", tmp_path / "run", *small, "--heldout", tmp_path / "empty.txt")
 
     assert refused.exit_code == 1 and "empty.txt" in refused.stderr, refused.output
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
