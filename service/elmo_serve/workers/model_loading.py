@@ -13,11 +13,12 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.errors import OptionError
 from elmo_model.inference import row_buckets
-from elmo_model.inference.centre import stated_or_computed
+from elmo_model.inference.centre import TEXT, stated_or_computed
 from elmo_model.inference.cuda_graphs import TAIL
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.precision import PRECISION_FORMATS
 from elmo_model.models.opening import find_softmax, open_model
+from elmo_model.network.description import Centre
 from elmo_model.network.elmo import ElmoNetwork
 from elmo_model.system import keep_freed_memory
 from elmo_model.text.lines import TextError
@@ -100,13 +101,11 @@ def _load(settings: RunnerSettings, *, owns_process: bool) -> Runner:
         warmed_up = known.warm_up
     else:
         warmed_up = warm_up(encoder, device, settings)
-    centre = known.info.centre if known is not None else None
-    centre = centre or stated_or_computed(encoder, max(warmed_up.tokens, _LEAST_TOKENS))
     return Runner(
         encoder,
         device,
         warmed_up,
-        centre,
+        _centre(encoder, known, max(warmed_up.tokens, _LEAST_TOKENS)),
         None if softmax is None else LanguageModel(encoder, softmax),
     )
 
@@ -116,6 +115,19 @@ def _known(encoder: Encoder, settings: RunnerSettings) -> Ready | None:
     known = settings.known
     is_same = known is not None and known.info.revision == encoder.origin.revision
     return known if is_same else None
+
+
+def _centre(encoder: Encoder, known: Ready | None, max_tokens: int) -> Centre:
+    """Return the centre that the checkpoint states, or else that of the built-in text.
+
+    The latter is taken from `known`, which has the same weights. A centre that its checkpoint
+    stated is not: the file may have been replaced by one that states another, or none.
+    """
+    former = None if known is None else known.info.centre
+    is_stated = encoder.origin.description.centre is not None
+    if former is None or is_stated or former.text != TEXT:
+        return stated_or_computed(encoder, max_tokens)
+    return former
 
 
 def _encoder(

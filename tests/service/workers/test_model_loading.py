@@ -12,6 +12,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import load, save
 from elmo_model.inference import lstm, row_buckets
+from elmo_model.inference.centre import TEXT
 from elmo_model.inference.cuda_graphs import StepGraphs
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import TorchLinear
@@ -77,6 +78,13 @@ def test_the_centre_that_a_checkpoint_states_is_that_of_the_model(tmp_path: Path
     assert runner is not None and runner.info.centre is not None
     assert (runner.info.centre.text, runner.info.centre.tokens) == ("held.txt", 9_000)
     assert (runner.info.centre.layers == layers).all()
+
+    known = Ready(replace(runner.info, centre=Centre("other.txt", 1, layers)))
+    for path, text in (("own.safetensors", "held.txt"), ("pair", TEXT)):
+        again, _ = start(replace(settings(tmp_path / path), known=known))
+        assert again is not None and again.info.centre is not None
+        assert again.info.revision == known.info.revision
+        assert again.info.centre.text == text
 
 
 class LimitedEncoder:
