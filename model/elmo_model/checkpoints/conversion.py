@@ -29,7 +29,8 @@ def convert(
     """Write a network to `destination`, and return its format there and its size in bytes.
 
     It is written into a temporary folder of the same file system and then moved into place: over a
-    file that is there, or an empty folder. With 16 bits the weights of `elmo` are rounded. The
+    file that is there, or an empty folder. With 16 bits the weights of `elmo` are rounded; its
+    centre stays that of the weights before, because the text of it may not be there. The
     softmax that is `kept`, for the native format alone, is written beside it, and one of another
     network that is there is deleted. Raises CheckpointError for a network that the format cannot
     hold, or where the disk refuses.
