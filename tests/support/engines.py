@@ -12,7 +12,7 @@ from itertools import cycle
 import numpy as np
 import orjson
 
-from elmo_serve.http.deadline import Deadlines
+from elmo_serve.http.deadline import Deadline, Deadlines
 from elmo_serve.metrics import Metrics
 from elmo_serve.processes.arena import Arena, Vectors
 from elmo_serve.processes.clock import Clock
@@ -80,7 +80,7 @@ class Bench:
         deadlines = Deadlines(self.metrics.failures.labels("deadline"))
 
         async def call() -> Embedded:
-            async with deadlines.begin(timeout) as deadline:
+            async with Deadline(deadlines, timeout) as deadline:
                 deadline.overdue = "The vectors were not computed within {:g} s."
                 return await self.engine.embed(
                     texts, lengths, [output] * len(texts), timeout, client, is_bulk=is_bulk

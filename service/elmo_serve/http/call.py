@@ -24,7 +24,7 @@ from elmo_serve.http.body import (
     parse,
     parse_elsewhere,
 )
-from elmo_serve.http.deadline import Deadlines
+from elmo_serve.http.deadline import Deadline, Deadlines
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings
 from elmo_serve.http.models import ServedModel, ServedModels
@@ -85,7 +85,7 @@ class EmbeddingCall:
         self.scope: Scope = request.scope
         self._receive: Receive = request.receive
         most = parts.settings.request_timeout_seconds
-        self._deadline = parts.deadlines.begin(headers.timeout_seconds(self.scope, most))
+        self._deadline = Deadline(parts.deadlines, headers.timeout_seconds(self.scope, most))
         self._body = Body(self.scope, parts.bodies, parts.settings.max_body_bytes)
         self._client = headers.client(self.scope)
         self._answer = parts.engine.answers.hold(self._client)
@@ -101,6 +101,7 @@ class EmbeddingCall:
         try:
             await self._deadline.__aexit__(*error)
         finally:
+            self.scope["state"]["log_fields"]["request_bytes"] = self._body.size
             self._body.release()
             if not self._is_answered:
                 self._release_answer()

@@ -10,7 +10,7 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
@@ -39,7 +39,7 @@ class RequestChecks:
     """Runs the checks of the head in their order, and answers every error.
 
     The first check that raises answers the request. Exceptions of the application become responses
-    as well. Notes the bytes of the body that came for the access log.
+    as well.
     """
 
     def __init__(self, app: ASGIApp, checks: Sequence[Check]) -> None:
@@ -50,35 +50,20 @@ class RequestChecks:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        size, has_started = 0, False
-
-        async def receive_some() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            return message
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
         try:
             for check in self._checks:
                 check(scope)
             if (scope["method"], scope["path"]) == ("OPTIONS", "*"):  # of the server as a whole
-                await Response(status_code=204)(scope, receive, send_and_note)
+                await Response(status_code=204)(scope, receive, send)
                 return
-            await self._app(scope, receive_some, send_and_note)
+            await self._app(scope, receive, send)
         except DisconnectError:
             return  # there is nobody to send a response to
         except Exception as error:  # broad: every request gets a response
             known = translated(error, Request(scope))
-            if has_started:
+            if scope["state"]["has_started"]:
                 raise
-            await response(known, scope)(scope, receive, send_and_note)
-        finally:
-            scope["state"]["log_fields"]["request_bytes"] = size
+            await response(known, scope)(scope, receive, send)
 
 
 def check_head(scope: Scope) -> None:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry.trace import get_current_span
 from starlette.routing import BaseRoute, Match
@@ -47,9 +47,9 @@ def count_unparsed(metrics: Metrics, status: int) -> None:
 class RequestContext:
     """The outermost middleware. Plain ASGI: `BaseHTTPMiddleware` hides disconnects from routes.
 
-    Puts into the `state` of a request: `request_id`; and `log_fields`, whose entries are fields of
-    the request's line in the access log and, if they are there when the response starts,
-    attributes of its span.
+    Puts into the `state` of a request: `request_id`; `has_started`, whether the response has; and
+    `log_fields`, whose entries are fields of the request's line in the access log and, if they are
+    there when the response starts, attributes of its span.
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class RequestContext:
         headers.to_origin_form(scope)
         connection = connection_of(scope)
         request_id = headers.request_id(scope)
-        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "log_fields": {}}
+        fields: dict[str, Any] = {"request_bytes": 0}
+        known = {"request_id": request_id, "log_fields": fields, "has_started": False}
+        scope["state"] = {**scope.get("state", {}), **known}
         token = logs.request_id.set(request_id)
         span = get_current_span()
         if span.is_recording():
@@ -82,14 +84,13 @@ class RequestContext:
         async def send_with_id(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, scope["state"]["has_started"] = message["status"], True
                 given = message.get("headers", ())
                 length = int(dict(given).get(b"content-length", 0))
                 ending = _CLOSE if connection.response_starts(scope, length) else ()
                 message["headers"] = [*given, (b"x-request-id", request_id.encode()), *ending]
                 if span.is_recording():
-                    fields = scope["state"]["log_fields"].items()
-                    span.set_attributes({f"elmo.{name}": value for name, value in fields})
+                    span.set_attributes({f"elmo.{name}": each for name, each in fields.items()})
             else:
                 size += len(message.get("body", b""))
             await send(message)
@@ -99,7 +100,7 @@ class RequestContext:
         finally:
             if status == _CLIENT_LEFT and connection.refused is not None:
                 status = connection.refused
-            scope["state"]["log_fields"]["response_bytes"] = size
+            fields["response_bytes"] = size
             self._note(scope, status, time.perf_counter() - start)
             logs.request_id.reset(token)
 

@@ -33,10 +33,6 @@ class Deadlines:
         self.overdue = overdue
         self.running: set[Deadline] = set()
 
-    def begin(self, seconds: float) -> "Deadline":
-        """Return the deadline of a request that may take so many seconds from now on."""
-        return Deadline(self, seconds)
-
     def end(self) -> None:
         """End every request with 503: the server stops."""
         for deadline in tuple(self.running):
@@ -46,9 +42,10 @@ class Deadlines:
 class Deadline:
     """An async context manager, whose block ends early with an error.
 
-    DeadlineExceeded when its time is over, or RequestTimeout where the body has not come by then;
-    DisconnectError when the client leaves, Unavailable when the server stops. `overdue` is the text
-    of DeadlineExceeded with a place for the seconds: the caller sets it to its current stage.
+    DeadlineExceeded `seconds` after this object was made, or RequestTimeout where the body has not
+    come by then; DisconnectError when the client leaves, Unavailable when the server stops.
+    `overdue` is the text of DeadlineExceeded with a place for the seconds: the caller sets it to
+    its current stage.
     """
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:

@@ -29,7 +29,7 @@ async def test_every_exception_becomes_an_error_of_the_api(error: Exception, slu
         raise error
 
     async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] = {"request_id": "id", "log_fields": {}}
+        scope["state"] = {"request_id": "id", "has_started": False}
         await RequestChecks(app, ())(scope, receive, send)
 
     transport = httpx.ASGITransport(with_id)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,13 @@ def test_no_header_can_be_smuggled_in_by_a_request_id(server: Running) -> None:
 def test_a_request_is_logged_with_its_size_and_times(
     narrow: Running, narrow_client: httpx.Client
 ) -> None:
-    narrow_client.post(
-        "/embed",
-        json={"sentences": [["secret", "words"]], "layers": "top"},
-        headers={"X-Request-Id": "cost"},
-    ).raise_for_status()
+    body = {"sentences": [["secret", "words"]], "layers": "top"}
+    sent = narrow_client.post("/embed", json=body, headers={"X-Request-Id": "cost"})
+    sent.raise_for_status()
 
     (record,) = logged(narrow, "cost")
+    assert record["request_bytes"] == len(sent.request.content)
+    assert record["response_bytes"] == len(sent.content)
     assert record["logger"] == "elmo_serve.access"
     assert (record["method"], record["route"], record["status"]) == ("POST", "/embed", 200)
     assert (record["sentences"], record["tokens"]) == (1, 2)
@@ -83,6 +84,28 @@ async def test_the_access_log_names_the_client_and_its_key(
     assert [record["key"] for record in records] == ["alice", "2"]
     assert {record["client"] for record in records} == {"127.0.0.1"}
     assert "from-a-file" not in str(records)
+
+
+async def test_the_access_log_has_the_bytes_of_a_body_that_were_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b" " * 100
+
+    caplog.set_level("INFO", "elmo_serve.access")
+    json_headers = {"Content-Type": "application/json"}
+    async with in_process(max_body_bytes=250) as serving:
+        client = serving.client
+        statuses = [
+            (await client.post("/embed", content=pieces(), headers=json_headers)).status_code,
+            (await client.post("/embed", content=b"text")).status_code,
+            (await client.get("/info")).status_code,
+        ]
+    records = [vars(each) for each in caplog.records if each.name == "elmo_serve.access"]
+
+    assert statuses == [413, 415, 200]
+    assert [record["request_bytes"] for record in records] == [300, 0, 0]
 
 
 def test_a_request_without_a_key_counts_under_its_route(narrow: Running) -> None:

@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.http.call import EmbeddingCall
-from elmo_serve.http.deadline import Deadlines, DisconnectError
+from elmo_serve.http.deadline import Deadline, Deadlines, DisconnectError
 from tests.support.engines import until
 from tests.support.http_messages import http_scope
 from tests.support.in_process import in_process
@@ -21,7 +21,7 @@ def some() -> Deadlines:
 
 
 async def wait_for_ever(deadlines: Deadlines, began: asyncio.Event) -> None:
-    async with deadlines.begin(60):
+    async with Deadline(deadlines, 60):
         began.set()
         await asyncio.Event().wait()
 
@@ -50,7 +50,7 @@ async def test_work_after_the_block_is_not_ended() -> None:
     deadlines, began = some(), asyncio.Event()
 
     async def work() -> str:
-        async with deadlines.begin(60):
+        async with Deadline(deadlines, 60):
             began.set()
         await asyncio.sleep(0)
         return "done"
@@ -66,7 +66,7 @@ async def test_errors_of_the_block_and_other_cancellations_pass() -> None:
     deadlines, began = some(), asyncio.Event()
     for error in (KeyError, TimeoutError):
         with pytest.raises(error):
-            async with deadlines.begin(60):
+            async with Deadline(deadlines, 60):
                 raise error
     waiting = asyncio.create_task(wait_for_ever(deadlines, began))
     await began.wait()
@@ -80,7 +80,7 @@ async def test_errors_of_the_block_and_other_cancellations_pass() -> None:
 async def test_a_request_over_its_time_says_what_was_missing() -> None:
     deadlines = some()
     with pytest.raises(DeadlineExceeded, match=r"Nothing in 0\.001 s"):
-        async with deadlines.begin(0.001) as deadline:
+        async with Deadline(deadlines, 0.001) as deadline:
             deadline.overdue = "Nothing in {:g} s."
             await asyncio.Event().wait()
 
@@ -96,7 +96,7 @@ async def test_a_disconnect_ends_the_request() -> None:
         return {"type": "http.disconnect"}
 
     async def work() -> None:
-        async with some().begin(60) as deadline:
+        async with Deadline(some(), 60) as deadline:
             deadline.end_on_disconnect(receive)
             await asyncio.Event().wait()
 
@@ -110,7 +110,7 @@ async def test_a_disconnect_ends_the_request() -> None:
 
 async def test_an_error_while_the_request_is_ended_leaves_the_task_uncancelled() -> None:
     with pytest.raises(KeyError):
-        async with some().begin(0):
+        async with Deadline(some(), 0):
             try:
                 await asyncio.Event().wait()
             finally:
@@ -131,7 +131,7 @@ async def test_the_watch_ends_with_its_request() -> None:
             has_ended.set()
         raise AssertionError
 
-    async with some().begin(60) as deadline:
+    async with Deadline(some(), 60) as deadline:
         deadline.end_on_disconnect(receive)
         await is_watching.wait()
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from elmo_model.uses.index import UsesIndex
 from elmo_serve.errors import NoIndex
 from elmo_serve.http import headers
+from elmo_serve.http.deadline import Deadline
 from elmo_serve.http.routes.common import TheServer
 from elmo_serve.http.schemas.neighbours import IndexedText
 from elmo_serve.http.schemas.uses import UseInContext, UsesQuery, UsesResponse
@@ -51,7 +52,8 @@ async def uses(
     if index is None:
         raise NoIndex(f"No index of {model.name!r} is served; ELMO_INDEX names a folder with one.")
     most = server.settings.request_timeout_seconds
-    async with server.deadlines.begin(headers.timeout_seconds(request.scope, most)) as deadline:
+    seconds = headers.timeout_seconds(request.scope, most)
+    async with Deadline(server.deadlines, seconds) as deadline:
         deadline.overdue = "The index was not read within {:g} s."
         work = server.searching.submit(_response, index, query, model.name, revision)
         found = await asyncio.wrap_future(work)
