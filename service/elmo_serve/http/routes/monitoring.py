@@ -11,7 +11,6 @@ from elmo_serve.errors import Unavailable
 from elmo_serve.http import headers
 from elmo_serve.http.routes.common import TheServer
 from elmo_serve.http.schemas.server import Health, ModelStatus
-from elmo_serve.http.state import Server
 
 router = APIRouter(tags=["Server"])
 
@@ -32,6 +31,12 @@ async def live(server: TheServer) -> Health:
 
 
 @router.get(
+    "/health",
+    operation_id="getHealth",
+    summary="Readiness, as OpenAI servers",
+    response_model_exclude_unset=True,
+)
+@router.get(
     "/health/ready",
     operation_id="getReady",
     summary="Readiness",
@@ -40,20 +45,16 @@ async def live(server: TheServer) -> Health:
 async def ready(server: TheServer) -> Health:
     """200 once every model is loaded or has failed, while one of them can answer.
 
-    `models` lists those that cannot.
+    `models` lists those that cannot. Load balancers and clients of other servers ask for `/health`.
     """
-    return _ready(server)
-
-
-@router.get(
-    "/health",
-    operation_id="getHealth",
-    summary="Readiness, as OpenAI servers",
-    response_model_exclude_unset=True,
-)
-async def health(server: TheServer) -> Health:
-    """As `/health/ready`: load balancers and clients of other servers ask for this path."""
-    return _ready(server)
+    if (reason := server.readiness.public_reason) is not None:
+        raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+    lacking = [
+        ModelStatus(model=model.name, state=found.state, reason=found.public)
+        for model in server.models
+        if (found := model.condition).public is not None
+    ]
+    return Health(status="ready", models=lacking) if lacking else Health(status="ready")
 
 
 @router.get(
@@ -81,14 +82,3 @@ async def metrics(request: Request, server: TheServer) -> Response:
     # Milliseconds of work: not on the event loop.
     text = await asyncio.to_thread(write, server.metrics.registry)
     return Response(text, headers={"content-type": media_type, "vary": "Accept"})
-
-
-def _ready(server: Server) -> Health:
-    if (reason := server.readiness.public_reason) is not None:
-        raise Unavailable(f"Not ready: {reason}.", retry_after=1)
-    lacking = [
-        ModelStatus(model=model.name, state=found.state, reason=found.public)
-        for model in server.models
-        if (found := model.condition).public is not None
-    ]
-    return Health(status="ready", models=lacking) if lacking else Health(status="ready")
