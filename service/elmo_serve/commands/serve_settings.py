@@ -1,4 +1,7 @@
-"""The settings of `elmo serve`: an option for each, their checks, models found."""
+"""The settings of `elmo serve`: an option for each, their checks, models found.
+
+Apart from `serve`, which `elmo --help` reads: it imports neither settings nor models.
+"""
 
 from __future__ import annotations
 
