@@ -53,9 +53,9 @@ def test_the_pages_stand_in_four_groups_and_in_one_order() -> None:
 
 
 def test_documents_stay_short() -> None:
-    assert words(ROOT / "README.md") <= 620
-    assert words(ROOT / "CHANGELOG.md") <= 300
-    assert words(*PAGES, DOCS / "llms.txt") <= 19_300
+    assert words(ROOT / "README.md") <= 600
+    assert words(ROOT / "CHANGELOG.md") <= 250
+    assert words(*PAGES, DOCS / "llms.txt") <= 19_200
 
 
 def test_the_index_lists_every_command() -> None:
