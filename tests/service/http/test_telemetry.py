@@ -200,7 +200,8 @@ async def test_a_request_is_one_span_below_that_of_its_client(
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
     async with in_process(environment=os.environ, api_keys="secret") as serving:
         sent = {"traceparent": SAMPLED, "tracestate": "vendor=1", "X-Request-Id": "mine"}
-        (await embed(serving, Authorization="Bearer secret", **sent)).raise_for_status()
+        response = await embed(serving, Authorization="Bearer secret", **sent)
+        response.raise_for_status()
     (span,) = to.spans(1)
 
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
@@ -217,6 +218,7 @@ async def test_a_request_is_one_span_below_that_of_its_client(
         ("http.response.status_code", 200),
         ("elmo.request_id", "mine"),
         ("elmo.key", "1"),
+        ("elmo.request_bytes", len(response.request.content)),
         ("elmo.sentences", 2),
         ("elmo.tokens", 3),
     }
