@@ -26,6 +26,7 @@ def test_a_checkpoint_converted_and_back_is_the_same_to_the_bit(
 
     assert (first.exit_code, second.exit_code) == (0, 0), first.output + second.output
     assert first.stdout.startswith(f"Wrote {native}: published, native, ")
+    assert first.stderr == second.stderr == ""  # nothing is lost, and no loss is told
     assert {path.name for path in again.iterdir()} == {"options.json", "weights.hdf5"}
     assert_equal_to_the_bit(published, native)
     assert_equal_to_the_bit(published, again)
