@@ -135,10 +135,12 @@ def test_the_items_of_an_input_are_texts_or_lists_of_tokens(
 )
 def test_a_sentence_that_is_one_token_of_three_words_was_not_split(token: str) -> None:
     """It is the commonest mistake of newcomers, and gives one vector that means little."""
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(InvalidRequest, match="`text`") as caught:
         parsed(EmbedRequest, sentences=[["a"], [token]])
 
     assert [error.pointer for error in caught.value.errors] == ["/sentences/1/0"]
+    with pytest.raises(InvalidRequest, match="string"):  # this route has no other field for a text
+        parsed(EmbeddingsRequest, input=[["a"], [token]])
 
 
 @pytest.mark.parametrize("token", ["10 000", "10 000 000", " ", "", " a", "a b", "a b ", "a-b"])
