@@ -43,6 +43,14 @@ def test_results_and_errors_reach_the_caller_and_few_threads_are_started() -> No
         failed.result()
 
 
+def test_as_many_calls_run_at_once_as_there_may_be_threads() -> None:
+    threads, meeting = DaemonThreads("test", 2), threading.Barrier(2, timeout=GUARD_SECONDS)
+
+    calls = [threads.submit(meeting.wait) for _ in range(2)]
+
+    assert {each.result() for each in calls} == {0, 1}
+
+
 def call_of(serving: InProcess) -> EmbeddingCall:
     scope = {**http_scope(content_type="application/json"), "app": serving.app, "state": {}}
     return EmbeddingCall(Request(scope))
