@@ -79,6 +79,7 @@ def test_a_sentence_goes_in_and_vectors_come_out(stack: Stack) -> None:
 @pytest.mark.docker
 def test_a_file_of_keys_here_may_be_replaced(stack: Stack, tmp_path: Path) -> None:
     """Editors and `sed -i` write a new file and rename it, which a mounted file would not see."""
+    tmp_path.chmod(0o755)  # user 10001 of the container reads it
     (tmp_path / "keys.txt").write_text("leaked\n")
     own = {"ELMO_API_KEYS_DIR": str(tmp_path), "ELMO_API_KEYS_FILE": "keys.txt"}
     command = ("docker", "compose", "run", "--rm", "--no-deps", "--detach")
