@@ -52,7 +52,7 @@ def test_as_many_calls_run_at_once_as_there_may_be_threads() -> None:
 
 
 def call_of(serving: InProcess) -> EmbeddingCall:
-    scope = {**http_scope(content_type="application/json"), "app": serving.app, "state": {}}
+    scope = {**http_scope(content_type="application/json"), "app": serving.app}
     return EmbeddingCall(Request(scope))
 
 
