@@ -24,7 +24,7 @@ from elmo_client.selection import Selection
 BOUNDARIES = 2
 """Tokens that the server counts for each sentence in addition to its own: begin and end marker."""
 
-_SPLIT = "for text, use embed_text, or text.split() where spaces stand between its tokens"
+_SPLIT = "for text, use Client.embed_text, or text.split() where spaces stand between its tokens"
 
 # Server batches per request. With two, the server's queue is never empty between two requests of
 # one client; more would only add latency. Measured with benchmarks/over_http.py.

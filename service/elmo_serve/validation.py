@@ -55,6 +55,13 @@ def one_of(
     return Discriminator(tag, custom_error_type=FAULT, custom_error_message=message)
 
 
+def among(*names: str) -> Callable[[Any], str | None]:
+    """Return the tags of the types, where a string has one only if it is one of these names."""
+    return lambda value: (
+        None if isinstance(value, str) and value not in names else _TAGS.get(type(value))
+    )
+
+
 def optional(default: Any, description: str, **rules: Any) -> Any:
     """Return a field that may be left out."""
     return Field(default, description=description, **rules)

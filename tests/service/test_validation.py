@@ -30,7 +30,7 @@ def embed(**members: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "pointer", "detail"),
     [
-        (embed(layers="topp"), "/layers", "'concat'"),
+        (embed(layers="topp"), "/layers", "number"),
         (embed(layers={}), "/layers", "'concat'"),
         (embed(layers=[0, "x"]), "/layers/1", "integer"),
         (embed(mix={"weights": [0], "scale": 2}), "/mix/scale", ""),

@@ -54,7 +54,7 @@ class ScalarMix(nn.Module):
         if len(values) != layers:
             raise ValueError(f"scalar_mix_parameters are {len(values)}, expected {layers}")
         self.scalar_parameters = nn.ParameterList(
-            nn.Parameter(torch.tensor([value])) for value in values
+            nn.Parameter(torch.tensor([float(value)])) for value in values
         )
         self.gamma = nn.Parameter(torch.ones(1))
         self._layer_norm = layer_norm

@@ -101,10 +101,10 @@ class EmbeddingCall:
         try:
             await self._deadline.__aexit__(*error)
         finally:
-            self.scope["state"]["log_fields"]["request_bytes"] = self._body.size
             self._body.release()
             if not self._is_answered:
                 self._release_answer()
+            self.scope["state"]["log_fields"]["request_bytes"] = self._body.size
 
     async def body(self, model: type[RequestT]) -> Parsed[RequestT]:
         """Receive the body and parse it as `model`, a large one in another process.

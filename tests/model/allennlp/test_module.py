@@ -133,7 +133,7 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
 
 
 def test_given_scalars_are_not_trained() -> None:
-    elmo = elmo_of(scalar_mix_parameters=[0.0, 0.0, 50.0])
+    elmo = elmo_of(scalar_mix_parameters=[0, 0, 50])  # integers, as AllenNLP takes them
 
     assert not [name for name, value in elmo.named_parameters() if value.requires_grad]
     ids = batch_to_ids(SENTENCES)

@@ -25,6 +25,7 @@ from elmo_serve.validation import (
     NUMBER,
     ModelName,
     a_whole_number,
+    among,
     one_of,
     optional,
 )
@@ -160,7 +161,7 @@ Layers = Annotated[
     Annotated[LayerName, Tag(NAME)]
     | Annotated[LayerNumber, Tag(NUMBER)]
     | Annotated[LayerNumbers, Tag(LIST)],
-    one_of(f"{_NAMES}, the number of a layer or a list of numbers"),
+    one_of(f"{_NAMES}, the number of a layer or a list of numbers", among(*NAMED)),
 ]
 Sentences = Annotated[list[Tokens], Field(fail_fast=True)]
 

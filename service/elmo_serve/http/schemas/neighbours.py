@@ -22,13 +22,21 @@ from elmo_serve.http.schemas.embed import (
     is_text,
 )
 from elmo_serve.mix import Mix, TaskName
-from elmo_serve.validation import NAME, NUMBER, ModelName, a_whole_number, one_of, optional
+from elmo_serve.validation import (
+    NAME,
+    NUMBER,
+    ModelName,
+    a_whole_number,
+    among,
+    one_of,
+    optional,
+)
 
 DEFAULT_COUNT: Final = 10
 
 Layer = Annotated[
     Annotated[LayerNumber, Tag(NUMBER)] | Annotated[Literal["top", "average"], Tag(NAME)],
-    one_of("'top', 'average' or the number of a layer"),
+    one_of("'top', 'average' or the number of a layer", among("top", "average")),
 ]
 Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
