@@ -18,6 +18,7 @@ from elmo_model.tasks.spans import are_spans, iob2, is_span_label
 from elmo_model.text import conll
 from elmo_model.text.lines import COMPRESSIONS, lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
+from elmo_model.training.corpus import refuse_shard
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,10 @@ class Reading:
 
 
 class Tagged(NamedTuple):
-    """A sentence of a file: its tokens, the label of each one, and the numbers of their lines."""
+    """A sentence of a file: its tokens, its labels, and the number of the line of each label.
+
+    The labels are one a token, or a single one.
+    """
 
     tokens: Sequence[str]
     labels: Sequence[str]
@@ -54,32 +58,30 @@ def read_parts(
     """Read the examples to learn from, the first `limit` sentences, and those to score on.
 
     The labels of tokens are those of spans if 99 % of all in `train` are: then they become IOB2 in
-    both files, and a warning names the first other label, which becomes O. A warning says how
-    many sentences have no tokens.
+    both files, and a warning names the first other label, which becomes O. If fewer are, but more
+    than half, a warning names the first other one too. A warning says how many sentences have no
+    tokens.
 
     Raises FitError, which names file, line, what was found and what is expected, also for a file
-    that nothing can be learned from; TextError for a file that is not text; and OptionError for an
-    option that has no effect on the file.
+    that nothing can be learned from, and for a test file whose labels are mostly unknown to
+    `train`; TrainingError for a test file that is `train` or has the same bytes; TextError for a
+    file that is not text; and OptionError for an option that has no effect on the file.
     """
+    if test is not None:
+        refuse_shard(test, [train])
     files = [path for path in (train, test) if path is not None]
     if reading.kind == "token":
-        tagged = [_tagged(path, reading) for path in files]
-        counts = Counter(label for sentence in tagged[0] for label in sentence.labels)
-        is_of_spans = are_spans(counts)
-        if is_of_spans:
-            tagged = [_as_iob2(*each) for each in zip(files, tagged, strict=True)]
-        tagged[0] = tagged[0][:limit]
-        parts = [
-            Examples.of_tokens(
-                ((each.tokens, each.labels) for each in sentences), are_spans=is_of_spans
-            )
-            for sentences in tagged
-        ]
+        found = [_tagged(path, reading) for path in files]
     else:
         _refuse(train, label=reading.label, column=reading.column)
-        texts = [list(_texts(path, reading.tokenize)) for path in files]
-        texts[0] = texts[0][:limit]
-        parts = [Examples.of_sentences(each) for each in texts]
+        found = [list(_texts(path, reading.tokenize)) for path in files]
+    is_of_spans = reading.kind == "token" and _are_spans(train, found[0])
+    if test is not None and found[0]:
+        _refuse_unknown(test, found[1], train, found[0], is_of_spans)
+    if is_of_spans:
+        found = [_as_iob2(*each) for each in zip(files, found, strict=True)]
+    found[0] = found[0][:limit]
+    parts = [_examples(reading.kind, sentences, is_of_spans) for sentences in found]
     parts[0].check(str(train))
     for path, examples in zip(files, parts, strict=True):
         if not len(examples):
@@ -87,6 +89,71 @@ def read_parts(
         if empty := examples.sentences.count(()):
             _log.warning("%s: sentences without tokens, whose vectors are zeros: %d", path, empty)
     return parts[0], parts[1] if test is not None else None
+
+
+def _examples(kind: Kind, sentences: Sequence[Tagged], is_of_spans: bool) -> Examples:
+    if kind == "sentence":
+        return Examples.of_sentences((each.tokens, each.labels[0]) for each in sentences)
+    return Examples.of_tokens(
+        ((each.tokens, each.labels) for each in sentences), are_spans=is_of_spans
+    )
+
+
+def _are_spans(path: Path, sentences: Sequence[Tagged]) -> bool:
+    """Return whether labels of tokens are those of spans; warn where most are, but too few."""
+    counts = Counter(label for sentence in sentences for label in sentence.labels)
+    others = _other_than_spans(sentences)
+    is_of_spans = are_spans(counts)
+    inside = counts.total() - counts["O"]
+    if not is_of_spans and 2 * len(others) < inside:
+        line, label = others[0]
+        _log.warning(
+            "%s:%d: the label %s is none of a span; found %s such of %s labels, without O, "
+            "expected at most 1 %% for span F1",
+            *(path, line, shown(label), f"{len(others):,}", f"{inside:,}"),
+        )
+    return is_of_spans
+
+
+def _other_than_spans(sentences: Sequence[Tagged]) -> list[tuple[int, str]]:
+    """Return the labels that are neither `O` nor one of a span, each with its line."""
+    return [
+        (line, label)
+        for each in sentences
+        for label, line in zip(each.labels, each.lines, strict=True)
+        if label != "O" and not is_span_label(label)
+    ]
+
+
+def _refuse_unknown(
+    test: Path,
+    scored: Sequence[Tagged],
+    train: Path,
+    learned: Sequence[Tagged],
+    is_of_spans: bool,
+) -> None:
+    """Raise FitError where most labels to score on, but `O`, do not occur in the training file.
+
+    Labels of spans are compared by their types: the two files may have other forms of them.
+    """
+
+    def name(label: str) -> str:
+        return label[1:] if is_of_spans and is_span_label(label) else label
+
+    known = {name(label) for each in learned for label in each.labels}
+    others = [
+        (line, label)
+        for each in scored
+        for label, line in zip(each.labels, each.lines, strict=True)
+        if label != "O"
+    ]
+    unknown = [each for each in others if name(each[1]) not in known]
+    if 2 * len(unknown) > len(others):
+        line, label = unknown[0]
+        raise FitError(
+            f"{test}:{line}: the label {shown(label)} is not in {train}, which lacks "
+            f"{len(unknown):,} of {len(others):,} labels, without O; expected at most half"
+        )
 
 
 def _tagged(path: Path, reading: Reading) -> list[Tagged]:
@@ -136,12 +203,7 @@ def _conllu(path: Path, reading: Reading) -> Iterator[list[conll.Word]]:
 
 def _as_iob2(path: Path, sentences: Sequence[Tagged]) -> list[Tagged]:
     """Return sentences with their span labels as IOB2; warn of the first other label."""
-    others = [
-        (line, label)
-        for each in sentences
-        for label, line in zip(each.labels, each.lines, strict=True)
-        if label != "O" and not is_span_label(label)
-    ]
+    others = _other_than_spans(sentences)
     if others:
         line, label = others[0]
         more = f", as are {len(others) - 1} more" if others[1:] else ""
@@ -152,7 +214,7 @@ def _as_iob2(path: Path, sentences: Sequence[Tagged]) -> list[Tagged]:
     return [each._replace(labels=iob2(each.labels)) for each in sentences]
 
 
-def _texts(path: Path, tokenize: Tokenize) -> Iterator[tuple[Sequence[str], str]]:
+def _texts(path: Path, tokenize: Tokenize) -> Iterator[Tagged]:
     """Yield the tokens and the label of each line of a table. Raises FitError and TextError."""
     if (ending := _ending(path)) != ".tsv":
         raise FitError(f"{path}: its name ends in {ending or 'nothing'}, expected .tsv")
@@ -177,7 +239,7 @@ def _texts(path: Path, tokenize: Tokenize) -> Iterator[tuple[Sequence[str], str]
         if not row["label"]:
             raise FitError(f"{place}: the column label is empty, expected a label")
         try:
-            yield tokenize(row["text"]).tokens, row["label"]
+            yield Tagged(tokenize(row["text"]).tokens, (row["label"],), (number,))
         except TokenizeError as error:
             raise FitError(f"{place}: {error}") from error
 

@@ -50,7 +50,8 @@ def read(
     Columns are counted from 0, and from the end where negative; they stand between TABs, or between
     white space in a line without TABs. Lines that mark documents are left out, and comments before
     the first word of a sentence. With `is_checked` the first of the columns must hold words: one of
-    numbers or of one value alone is refused, the latter at the end. Raises ConllError.
+    numbers or of one value alone is refused, the latter at the end. Raises ConllError, also where
+    two of the columns are the same one.
     """
     sentences = _column_sentences(lines, columns)
     return _checked(sentences) if is_checked else sentences
@@ -78,6 +79,12 @@ def _column_sentences(lines: Iterable[str], columns: Sequence[int]) -> Iterator[
                 raise ConllError(
                     f"line {number} is {shown(text.strip())}, expected {wanted}, columns between "
                     "TABs or spaces, or a blank line"
+                )
+            places = [column % len(known) for column in columns]
+            if len(set(places)) < len(places):
+                raise ConllError(
+                    f"line {number} has the token in column {places[0]} and the label in column "
+                    f"{places[1]}, counted from 0, expected two columns"
                 )
             words.append(Word(chosen, number))
         if words:

@@ -97,7 +97,7 @@ def refuse_shard(heldout: Path, shards: Sequence[Path]) -> None:
     """Raise TrainingError for a held-out text that is one of the shards, or has the same bytes."""
     size = heldout.stat().st_size
     for shard in shards:
-        has_size = shard.stat().st_size == size
+        has_size = 0 < shard.stat().st_size == size  # a pipe has 0, and can be read once
         if shard.samefile(heldout) or (has_size and _file_digest(shard) == _file_digest(heldout)):
             raise TrainingError(
                 f"{heldout}: is the same text as {shard}, which is trained on; expected a text of "

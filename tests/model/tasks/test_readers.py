@@ -9,6 +9,7 @@ from elmo_model.errors import OptionError
 from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.readers import Reading, read_parts
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
+from elmo_model.training import TrainingError
 
 CONLLU = (
     "# a comment\n"
@@ -86,6 +87,10 @@ def test_a_label_that_is_none_of_a_span_is_named_once_and_read_as_o(
     ]
     plain = read(path, SPANS + "x PER\n")
     assert plain.labels[-1] == ("PER",) and not plain.are_spans
+    assert len(caplog.messages) == 2
+    assert caplog.messages[1].startswith(f"{path}:6: the label 'PER' is none of a span; found 1 ")
+    read(path, "x NOUN\ny B-x\n")
+    assert len(caplog.messages) == 2
 
 
 @pytest.mark.parametrize(
@@ -139,6 +144,9 @@ def test_empty_texts_are_counted_in_one_warning_for_each_file(
         ("a.conllu", CONLLU, reading(), "--label is needed"),
         ("a.txt", "EU B-ORG\nrejects\n", reading(), "line 2"),
         ("a.txt", "EU B-ORG\n", reading(label="4"), "line 1"),
+        ("a.txt", "EU B-ORG\n", reading(column=1), r"a\.txt: line 1 .*column 1 .*column 1,"),
+        ("a.txt", "EU B-ORG\n", reading(label="0"), "line 1 .*column 0 .*column 0,"),
+        ("a.txt", "1 EU B-ORG\n\n1 O\n", reading(label="-1", column=1), "line 3 .*column 1,"),
         ("a.csv", "text,label\na b,x\n", reading(), r"a\.csv"),
         ("a.csv", "label,text\nx,a\n", reading("sentence"), r"\.tsv"),
         ("a.tsv", "text\nx\n", reading("sentence"), "tsv:1: .*label"),
@@ -179,6 +187,52 @@ def test_a_test_part_without_examples_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FitError, match=r"empty\.tsv"):
         read_parts(sound, empty, reading("sentence"))
+
+
+@pytest.mark.parametrize(
+    ("learned", "scored", "place", "more"),
+    [
+        ("a X\nb Y\n\nc Z\n", "a O\nb X\nc c\nd d\n", ":3: .*2 of 3", "e Z\n"),
+        ("a B-x\nb I-x\n", "a O\nb B-y\nc I-y\nd S-x\n", ":2: .*2 of 3", "e E-x\n"),
+        ("a B-x\nb I-x\n", "a a\nb b\n", ":1: .*2 of 2", "c I-x\nd L-x\n"),
+    ],
+)
+def test_a_test_part_of_mostly_unknown_labels_is_refused(
+    tmp_path: Path, learned: str, scored: str, place: str, more: str
+) -> None:
+    train, test = tmp_path / "train", tmp_path / "test"
+    train.write_text(learned)
+    test.write_text(scored)
+
+    with pytest.raises(FitError, match=f"test{place}"):
+        read_parts(train, test, reading())
+    test.write_text(scored + more)  # half of them are in the file, of which a part is taken
+    read_parts(train, test, reading(), limit=1)
+
+
+def test_sentences_of_mostly_unknown_labels_are_refused(tmp_path: Path) -> None:
+    train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    train.write_text("label\ttext\nx\ta\ny\tb\n")
+    test.write_text("text\tlabel\na\tX\n")
+
+    with pytest.raises(FitError, match=r"test\.tsv:2: .*'X'"):
+        read_parts(train, test, reading("sentence"))
+
+
+def test_a_test_file_with_the_bytes_of_the_training_file_is_refused(tmp_path: Path) -> None:
+    train, test = tmp_path / "train", tmp_path / "test"
+    train.write_text(SPANS)
+    test.write_text(SPANS)
+
+    for path in (train, test):
+        with pytest.raises(TrainingError, match="same text"):
+            read_parts(train, path, reading())
+    test.write_text(SPANS + "x O\n")
+    read_parts(train, test, reading())
+    for path in (train, test):  # as pipes, empty files have no size to compare
+        path.write_text("")
+    with pytest.raises(FitError, match="no example"):
+        read_parts(train, test, reading())
 
 
 def test_a_text_that_cannot_be_split_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -191,8 +191,9 @@ def test_a_test_part_without_a_span_is_scored_by_its_accuracy(tmp_path: Path) ->
 @pytest.fixture
 def files(tmp_path: Path) -> list[object]:
     rows = [f"{label}\t{label} {number}" for number in range(20) for label in ("yes", "no")]
-    for name in ("train", "test"):
-        (tmp_path / f"{name}.tsv").write_text("\n".join(["label\ttext", *rows, "no\t", ""]))
+    for name, step in (("train", 1), ("test", -1)):
+        lines = ["label\ttext", *rows[::step], "no\t", ""]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines))
     train, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
     return ["--kind", "sentence", "--train", train, "--test", test, "--seeds", 1]
 
