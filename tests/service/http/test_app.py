@@ -153,5 +153,6 @@ async def test_a_small_request_passes_few_files() -> None:
             sys.setprofile(None)
     assert response.status_code == 200
     files = {str(Path(each).relative_to(root)) for each in found if each.startswith(f"{root}/")}
-    # http/state.py trims memory by a timer, which may fire during any request.
-    assert len(files - {"http/state.py"}) <= MOST_FILES, " ".join(sorted(files))
+    # http/state.py trims memory by a timer, which may fire during any request; logs.py writes the
+    # line of the request where another test has set up the log.
+    assert len(files - {"http/state.py", "logs.py"}) <= MOST_FILES, " ".join(sorted(files))
