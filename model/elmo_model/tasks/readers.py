@@ -16,9 +16,8 @@ from elmo_model.errors import OptionError, shown
 from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.spans import are_spans, iob2, is_span_label
 from elmo_model.text import conll
-from elmo_model.text.lines import COMPRESSIONS, lines_of
+from elmo_model.text.lines import COMPRESSIONS, lines_of, refuse_learned
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
-from elmo_model.training.corpus import refuse_shard
 
 _log = logging.getLogger(__name__)
 
@@ -64,11 +63,11 @@ def read_parts(
 
     Raises FitError, which names file, line, what was found and what is expected, also for a file
     that nothing can be learned from, and for a test file whose labels are mostly unknown to
-    `train`; TrainingError for a test file that is `train` or has the same bytes; TextError for a
-    file that is not text; and OptionError for an option that has no effect on the file.
+    `train`; TextError for a test file that is `train` or has the same bytes, and for a file that is
+    not text; and OptionError for an option that has no effect on the file.
     """
     if test is not None:
-        refuse_shard(test, [train])
+        refuse_learned(test, [train])
     files = [path for path in (train, test) if path is not None]
     if reading.kind == "token":
         found = [_tagged(path, reading) for path in files]

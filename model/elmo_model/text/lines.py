@@ -2,9 +2,10 @@
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -72,3 +73,20 @@ def _unreadable(place: str, error: Exception) -> TextError:
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the text of each line as `numbered_lines` does. Raises TextError."""
     return (text for _, _, text in numbered_lines(path))
+
+
+def refuse_learned(text: Path, learned: Sequence[Path]) -> None:
+    """Raise TextError for a text to measure that is one of those to learn, or has its bytes."""
+    size = text.stat().st_size
+    for path in learned:
+        has_size = 0 < path.stat().st_size == size  # a pipe has 0, and can be read once
+        if path.samefile(text) or (has_size and _digest(path) == _digest(text)):
+            raise TextError(
+                f"{text}: is the same text as {path}, which is trained on; expected a text of its "
+                "own"
+            )
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

@@ -15,11 +15,12 @@ import torch
 from elmo_model.files.locks import only_writer
 from elmo_model.steps import OnStep, ignore
 from elmo_model.system import keep_freed_memory
+from elmo_model.text.lines import refuse_learned
 from elmo_model.text.tokenizers import raw_note
 from elmo_model.text.tokenizers.moses import LANGUAGES
 from elmo_model.threads import fastest_threads, using_threads
 from elmo_model.training import TrainingError
-from elmo_model.training.corpus import Corpus, encode, find_shards, refuse_shard, sentences_of
+from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.options import Options
 from elmo_model.training.perplexity import Perplexity, per_token, unigram
 from elmo_model.training.run_folder import Folder, Run, language_model, trained_model
@@ -55,7 +56,7 @@ def train(
         config = options.config(network)
         shards = find_shards(options.text)
         if options.heldout is not None:
-            refuse_shard(options.heldout, shards)
+            refuse_learned(options.heldout, shards)
         heldout = _heldout(options)  # before the folder is made and the text encoded
         words = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
         busy = "another elmo train writes this run; wait for its end, or name another folder"

@@ -93,23 +93,6 @@ class Corpus:
         return cls(tokens, starts, tuple(words), counts, about.files, about.sentences)
 
 
-def refuse_shard(heldout: Path, shards: Sequence[Path]) -> None:
-    """Raise TrainingError for a held-out text that is one of the shards, or has the same bytes."""
-    size = heldout.stat().st_size
-    for shard in shards:
-        has_size = 0 < shard.stat().st_size == size  # a pipe has 0, and can be read once
-        if shard.samefile(heldout) or (has_size and _file_digest(shard) == _file_digest(heldout)):
-            raise TrainingError(
-                f"{heldout}: is the same text as {shard}, which is trained on; expected a text of "
-                "its own"
-            )
-
-
-def _file_digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
-
-
 def find_shards(patterns: Sequence[str]) -> list[Path]:
     """Return the files that match the paths and patterns of `glob`, each once, sorted by name.
 

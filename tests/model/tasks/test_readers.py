@@ -8,8 +8,8 @@ import pytest
 from elmo_model.errors import OptionError
 from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.readers import Reading, read_parts
+from elmo_model.text.lines import TextError
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
-from elmo_model.training import TrainingError
 
 CONLLU = (
     "# a comment\n"
@@ -225,7 +225,7 @@ def test_a_test_file_with_the_bytes_of_the_training_file_is_refused(tmp_path: Pa
     test.write_text(SPANS)
 
     for path in (train, test):
-        with pytest.raises(TrainingError, match="same text"):
+        with pytest.raises(TextError, match="same text"):
             read_parts(train, path, reading())
     test.write_text(SPANS + "x O\n")
     read_parts(train, test, reading())
